@@ -1,0 +1,90 @@
+//! Finds the lines `Phase: OBSERVE`, `ORIENT`, `DECIDE` and `ACT` in an agent's output while it arrives.
+
+use memchr::memmem::Finder;
+
+use crate::config::{PHASES, Phase};
+
+const MARK: &[u8] = b"Phase: ";
+const LONGEST: usize = "Phase: OBSERVE".len();
+
+/// Fed with chunks as they come, cut anywhere. Announcements only steer the display, so nothing depends on them.
+#[derive(Debug)]
+pub struct PhaseWatch {
+    finder: Finder<'static>,
+    /// The end of the last chunk, as long as it could be the beginning of an announcement.
+    carry: Vec<u8>,
+}
+
+impl Default for PhaseWatch {
+    fn default() -> Self {
+        PhaseWatch {
+            finder: Finder::new(MARK),
+            carry: Vec::new(),
+        }
+    }
+}
+
+impl PhaseWatch {
+    /// The last phase that is announced in this chunk, if any.
+    pub fn feed(&mut self, chunk: &[u8]) -> Option<Phase> {
+        // Where two chunks meet.
+        let head = &chunk[..chunk.len().min(LONGEST)];
+        self.carry.extend_from_slice(head);
+        let across = self.last_in(&self.carry);
+        let within = self.last_in(chunk);
+        let keep_from = self.carry.len().saturating_sub(LONGEST - 1);
+        self.carry.drain(..keep_from);
+        if chunk.len() > LONGEST {
+            self.carry.clear();
+            self.carry
+                .extend_from_slice(&chunk[chunk.len() - (LONGEST - 1)..]);
+        }
+        within.or(across)
+    }
+
+    fn last_in(&self, bytes: &[u8]) -> Option<Phase> {
+        self.finder
+            .find_iter(bytes)
+            .filter_map(|at| {
+                let word = &bytes[at + MARK.len()..];
+                PHASES
+                    .into_iter()
+                    .find(|phase| word.starts_with(phase.heading().as_bytes()))
+            })
+            .last()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_last_announcement_counts() {
+        let mut watch = PhaseWatch::default();
+        assert_eq!(
+            watch.feed(b"Phase: OBSERVE\nreading\nPhase: ORIENT\n"),
+            Some(Phase::Orient)
+        );
+        assert_eq!(watch.feed(b"nothing here"), None);
+        assert_eq!(watch.feed(b"Phase: LUNCH\n"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn an_announcement_is_found_wherever_the_chunks_are_cut(
+            before in "[ -~\n]{0,40}",
+            after in "[ -~\n]{0,40}",
+            size in 1_usize..20,
+        ) {
+            let text = format!("{before}Phase: DECIDE\n{after}");
+            let mut watch = PhaseWatch::default();
+            let mut seen = Vec::new();
+            for chunk in text.as_bytes().chunks(size) {
+                seen.extend(watch.feed(chunk));
+            }
+            prop_assert!(seen.contains(&Phase::Decide));
+        }
+    }
+}

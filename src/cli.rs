@@ -1,0 +1,457 @@
+//! The command line. The comments are the help; the flags become configuration layers. Nothing in here is looked up
+//! anywhere else.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+use crate::config::{
+    AliasName, Bound, CommandLine, FragmentSource, IterationMode, Layer, LogFormat, LogLevel,
+    LoopSettings, Origin, Phase, Positive, Promise, Source, Span, read_text,
+};
+
+/// The names that no procedure can have.
+pub const SUBCOMMANDS: &[&str] = &[
+    "run",
+    "loop",
+    "list",
+    "info",
+    "demo",
+    "demo-agent",
+    "schema",
+    "completions",
+    "version",
+    "help",
+];
+
+const EXAMPLES: &str = "\
+Examples:
+  rooda demo                                      See the whole thing work, without any AI
+  rooda list                                      Which procedures there are
+  rooda build --ai-cmd-alias claude -n 5          At most five iterations with Claude Code
+  rooda build --ai-cmd \"my-agent --yes\" --dry-run Check everything, run nothing
+  rooda loop \"Make the tests pass\" -n 10          The same task every iteration
+  rooda build -c \"only the auth module\" -c @notes.md
+
+Exit codes:
+  0 success · 1 aborted · 2 max-iters · 4 exhausted · 130 interrupted
+  64 usage · 66 file not readable · 69 AI command not found · 70 internal · 78 configuration";
+
+/// Runs AI coding CLIs in OODA loops: each iteration is a fresh process with a freshly composed prompt.
+///
+/// `rooda <PROCEDURE>` is short for `rooda run <PROCEDURE>`.
+#[derive(Debug, Parser)]
+#[command(
+    name = "rooda",
+    version,
+    disable_version_flag = true,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    arg_required_else_help = true,
+    after_help = EXAMPLES,
+    max_term_width = 100
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Option<Command>,
+
+    /// Print the version
+    #[arg(short = 'V', long, exclusive = true)]
+    pub version: bool,
+
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a procedure
+    #[command(after_help = EXAMPLES)]
+    Run(RunArgs),
+    /// Run the same task in every iteration, without phases
+    Loop(LoopArgs),
+    /// List the procedures
+    List(ListArgs),
+    /// Tell what a procedure does and what it would run with
+    Info(InfoArgs),
+    /// See the whole thing work: a throw-away repository, a scripted agent, the real loop
+    Demo,
+    /// The scripted agent of the demo
+    #[command(hide = true)]
+    DemoAgent,
+    /// Print the JSON Schema of rooda-config.yml
+    Schema,
+    /// Print completions for a shell
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Print the version
+    Version,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct RunArgs {
+    /// The procedure to run; `rooda list` shows them
+    #[arg(required = true)]
+    pub procedure: Option<String>,
+
+    #[command(flatten)]
+    pub phases: PhaseArgs,
+
+    #[command(flatten)]
+    pub common: CommonArgs,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct LoopArgs {
+    /// What the agent shall do; `-` reads it from standard input
+    #[arg(required_unless_present = "file", conflicts_with = "file")]
+    pub task: Option<String>,
+
+    /// Read the task from a file
+    #[arg(short, long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub common: CommonArgs,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct ListArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+
+    #[command(flatten)]
+    pub place: PlaceArgs,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct InfoArgs {
+    /// The procedure
+    pub procedure: String,
+
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+
+    #[command(flatten)]
+    pub place: PlaceArgs,
+}
+
+/// Where to look.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Where")]
+pub struct PlaceArgs {
+    /// Work as if started in this directory
+    #[arg(short = 'C', long, value_name = "DIR")]
+    pub directory: Option<PathBuf>,
+
+    /// Read this file in place of ./rooda-config.yml
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "What the agent is told")]
+pub struct PhaseArgs {
+    /// Replace the phase OBSERVE with prompt files, or built-in ones (`builtin:observe/specs.md`); repeatable
+    #[arg(long, value_name = "PROMPT")]
+    pub observe: Vec<String>,
+
+    /// Replace the phase ORIENT; repeatable
+    #[arg(long, value_name = "PROMPT")]
+    pub orient: Vec<String>,
+
+    /// Replace the phase DECIDE; repeatable
+    #[arg(long, value_name = "PROMPT")]
+    pub decide: Vec<String>,
+
+    /// Replace the phase ACT; repeatable
+    #[arg(long, value_name = "PROMPT")]
+    pub act: Vec<String>,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct CommonArgs {
+    /// Add text to the prompt, verbatim; `@FILE` reads a file; repeatable
+    #[arg(
+        short,
+        long,
+        value_name = "TEXT",
+        help_heading = "What the agent is told"
+    )]
+    pub context: Vec<String>,
+
+    /// Name the task in logs; the procedure's name if not given
+    #[arg(long, value_name = "ID", help_heading = "What the agent is told")]
+    pub task_id: Option<String>,
+
+    /// The word or phrase inside the promise tags that means success [default: SUCCESS]
+    #[arg(
+        long,
+        value_name = "TEXT",
+        value_parser = read_text::<Promise>,
+        help_heading = "What the agent is told"
+    )]
+    pub completion_promise: Option<Promise>,
+
+    /// The AI command line; it gets the prompt on standard input
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        value_parser = read_text::<CommandLine>,
+        help_heading = "Which agent"
+    )]
+    pub ai_cmd: Option<CommandLine>,
+
+    /// An AI command by its name: claude, codex, gemini, opencode, copilot, kiro-cli, cursor-agent or one of yours
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_parser = read_text::<AliasName>,
+        help_heading = "Which agent"
+    )]
+    pub ai_cmd_alias: Option<AliasName>,
+
+    /// End after this many iterations [default: 5, or the procedure's own number]
+    #[arg(
+        short = 'n',
+        long,
+        value_name = "N",
+        value_parser = max_iterations,
+        conflicts_with = "unlimited",
+        help_heading = "When it ends"
+    )]
+    pub max_iterations: Option<Positive>,
+
+    /// Any number of iterations
+    #[arg(short, long, help_heading = "When it ends")]
+    pub unlimited: bool,
+
+    /// End an iteration after this time: `90`, `90s`, `5m`, `1h30m`, `none` [default: none]
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = read_text::<Bound<Span>>,
+        help_heading = "When it ends"
+    )]
+    pub iteration_timeout: Option<Bound<Span>>,
+
+    /// End an iteration that has printed nothing for this time [default: none]
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = read_text::<Bound<Span>>,
+        help_heading = "When it ends"
+    )]
+    pub idle_timeout: Option<Bound<Span>>,
+
+    /// End the whole run after this time [default: none]
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = read_text::<Bound<Span>>,
+        help_heading = "When it ends"
+    )]
+    pub run_timeout: Option<Bound<Span>>,
+
+    /// Abort after this many failures in a row [default: 3]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = read_text::<Positive>,
+        help_heading = "When it ends"
+    )]
+    pub failure_threshold: Option<Positive>,
+
+    /// Show configuration, checks and prompt, and run nothing
+    #[arg(short, long, help_heading = "What one sees")]
+    pub dry_run: bool,
+
+    /// Show the agent's output while it runs, on standard output
+    #[arg(short, long, conflicts_with = "quiet", help_heading = "What one sees")]
+    pub verbose: bool,
+
+    /// Tell only of failures (log level warn)
+    #[arg(short, long, help_heading = "What one sees")]
+    pub quiet: bool,
+
+    /// How much the log tells [default: info]
+    #[arg(long, value_name = "LEVEL", help_heading = "What one sees")]
+    pub log_level: Option<LogLevel>,
+
+    /// How log lines are written [default: text]
+    #[arg(long, value_name = "FORMAT", help_heading = "What one sees")]
+    pub log_format: Option<LogFormat>,
+
+    /// Whether the log has colours
+    #[arg(
+        long,
+        value_name = "WHEN",
+        default_value = "auto",
+        help_heading = "What one sees"
+    )]
+    pub color: Colour,
+
+    #[command(flatten)]
+    pub place: PlaceArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Colour {
+    /// On a terminal, unless NO_COLOR is set
+    Auto,
+    Always,
+    Never,
+}
+
+fn max_iterations(text: &str) -> Result<Positive, String> {
+    read_text(text).map_err(|expected| match text {
+        "0" => format!("{expected}; for any number of iterations use --unlimited"),
+        _ => expected,
+    })
+}
+
+impl CommonArgs {
+    /// Each flag that was given, as a layer of its own.
+    pub fn layers(&self) -> Vec<Layer> {
+        fn layer<T: Clone>(
+            flag: &'static str,
+            value: &Option<T>,
+            set: impl FnOnce(&mut LoopSettings, T),
+        ) -> Option<Layer> {
+            let value = value.clone()?;
+            Some(Layer::of(Source::Flag(flag), |settings| {
+                set(settings, value)
+            }))
+        }
+        let unlimited = self.unlimited.then_some(IterationMode::Unlimited);
+        let verbose = self.verbose.then_some(true);
+        let quiet = self.quiet.then_some(LogLevel::Warn);
+        [
+            layer("--ai-cmd", &self.ai_cmd, |s, v| s.ai_cmd = Some(v)),
+            layer("--ai-cmd-alias", &self.ai_cmd_alias, |s, v| {
+                s.ai_cmd_alias = Some(v)
+            }),
+            layer("--max-iterations", &self.max_iterations, |s, v| {
+                s.default_max_iterations = Some(v);
+            }),
+            layer("--unlimited", &unlimited, |s, v| s.iteration_mode = Some(v)),
+            layer("--iteration-timeout", &self.iteration_timeout, |s, v| {
+                s.iteration_timeout = Some(v);
+            }),
+            layer("--idle-timeout", &self.idle_timeout, |s, v| {
+                s.idle_timeout = Some(v)
+            }),
+            layer("--run-timeout", &self.run_timeout, |s, v| {
+                s.run_timeout = Some(v)
+            }),
+            layer("--failure-threshold", &self.failure_threshold, |s, v| {
+                s.failure_threshold = Some(v);
+            }),
+            layer("--completion-promise", &self.completion_promise, |s, v| {
+                s.completion_promise = Some(v);
+            }),
+            layer("--verbose", &verbose, |s, v| s.show_ai_output = Some(v)),
+            // An explicit level wins over the short form, so it comes later.
+            layer("--quiet", &quiet, |s, v| s.log_level = Some(v)),
+            layer("--log-level", &self.log_level, |s, v| s.log_level = Some(v)),
+            layer("--log-format", &self.log_format, |s, v| {
+                s.log_format = Some(v)
+            }),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+}
+
+impl PhaseArgs {
+    /// The phases that were given, with their fragments.
+    pub fn phases(&self) -> Vec<(Phase, Vec<FragmentSource>)> {
+        [
+            (Phase::Observe, &self.observe),
+            (Phase::Orient, &self.orient),
+            (Phase::Decide, &self.decide),
+            (Phase::Act, &self.act),
+        ]
+        .into_iter()
+        .filter(|(_, names)| !names.is_empty())
+        .map(|(phase, names)| {
+            let fragment = |name: &String| FragmentSource {
+                origin: Origin::named(name, None),
+                parameters: None,
+                place: None,
+            };
+            (phase, names.iter().map(fragment).collect())
+        })
+        .collect()
+    }
+}
+
+/// The command that a dry run would have run: the same words without `--dry-run`.
+pub fn without_dry_run(arguments: &[OsString]) -> String {
+    let words = arguments.iter().skip(1).map(|word| word.to_string_lossy());
+    let mut kept = vec!["rooda".to_owned()];
+    let mut literal = false;
+    for word in words {
+        if !literal && (word == "--dry-run" || word == "-d") {
+            continue;
+        }
+        literal |= word == "--";
+        // `-dv` and its like: short flags that take no value, run together.
+        let cluster = word.strip_prefix('-').unwrap_or_default();
+        let has_it = cluster.contains('d') && cluster.chars().all(|c| "dvqu".contains(c));
+        let word = if has_it && !literal {
+            word.replace('d', "").into()
+        } else {
+            word
+        };
+        kept.push(shell_words::quote(&word).into_owned());
+    }
+    kept.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn no_subcommand_is_missing_among_the_reserved_names() {
+        let mut command = Cli::command();
+        command.build();
+        let mut names: Vec<&str> = command
+            .get_subcommands()
+            .map(|sub| sub.get_name())
+            .collect();
+        let mut reserved = SUBCOMMANDS.to_vec();
+        names.sort_unstable();
+        reserved.sort_unstable();
+        assert_eq!(names, reserved);
+    }
+
+    #[test]
+    fn the_command_of_a_dry_run_can_be_pasted() {
+        let words = [
+            "x/rooda",
+            "build",
+            "-d",
+            "-c",
+            "it's here",
+            "-vd",
+            "--dry-run",
+        ]
+        .map(OsString::from);
+        assert_eq!(without_dry_run(&words), r"rooda build -c 'it'\''s here' -v");
+    }
+}

@@ -1,0 +1,14 @@
+//! `rooda completions`.
+
+use clap::CommandFactory;
+use clap_complete::{Shell, generate};
+
+use crate::cli::Cli;
+use crate::world::World;
+
+pub fn run(world: &World, shell: Shell) -> u8 {
+    let mut script = Vec::new();
+    generate(shell, &mut Cli::command(), "rooda", &mut script);
+    world.console.out(script);
+    0
+}

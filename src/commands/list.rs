@@ -1,0 +1,20 @@
+//! `rooda list`.
+
+use super::read_layers;
+use crate::cli::ListArgs;
+use crate::config::Catalogue;
+use crate::error::Error;
+use crate::report::{list_json, list_text};
+use crate::world::World;
+
+pub fn run(world: &World, arguments: &ListArgs) -> Result<u8, Error> {
+    let mut layers = read_layers(world, &arguments.place)?;
+    let procedures = Catalogue::new(&mut layers).procedures();
+    let text = if arguments.json {
+        format!("{:#}\n", list_json(&procedures))
+    } else {
+        list_text(&procedures)
+    };
+    world.console.out(text.into_bytes());
+    Ok(0)
+}

@@ -1,0 +1,9 @@
+//! `rooda version`.
+
+use crate::world::World;
+
+pub fn run(world: &World) -> u8 {
+    let line = concat!("rooda ", env!("CARGO_PKG_VERSION"), "\n");
+    world.console.out(line.into());
+    0
+}

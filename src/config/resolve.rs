@@ -1,0 +1,408 @@
+//! Layers and a request in, a plan out.
+
+use std::collections::BTreeSet;
+
+use super::settings::{FragmentSource, LoopSettings, PHASES, Phase};
+use super::value::{AliasName, IterationMode, Positive};
+use super::{Layer, Place, Source, Sourced};
+use crate::cli::SUBCOMMANDS;
+use crate::error::{Error, ErrorKind, did_you_mean};
+use crate::plan::{Agent, Limit, Plan, Work};
+
+/// What the command line asks for, apart from the settings, which are layers.
+#[derive(Debug, Clone)]
+pub struct Request {
+    pub target: Target,
+    /// Phases given on the command line; they replace the procedure's.
+    pub phases: Vec<(Phase, Vec<FragmentSource>)>,
+    pub context: Vec<String>,
+    pub task_id: Option<String>,
+    /// Whether the run happens under GitHub Actions, where nobody can stop an endless one.
+    pub in_actions: bool,
+}
+
+#[derive(Debug, Clone)]
+pub enum Target {
+    Procedure(String),
+    Task(String),
+}
+
+/// A plan, and the agent that runs it, if one could be found. They are apart because a dry run shows the one when
+/// the other is missing.
+#[derive(Debug)]
+pub struct Resolved {
+    pub plan: Plan,
+    pub agent: Result<Agent, Error>,
+    pub warnings: Vec<String>,
+}
+
+/// The layers, and what can be asked of all of them together.
+#[derive(Debug)]
+pub struct Catalogue<'a> {
+    layers: &'a [Layer],
+}
+
+/// A procedure as all layers together describe it.
+#[derive(Debug)]
+pub struct ProcedureInfo {
+    pub name: String,
+    pub display: Option<String>,
+    pub summary: Option<String>,
+    pub description: Option<String>,
+    pub phases: Vec<(Phase, Option<Sourced<Vec<FragmentSource>>>)>,
+    /// The layer that says most about where it is from: the highest one that mentions it.
+    pub source: Source,
+}
+
+impl<'a> Catalogue<'a> {
+    /// Sorts the layers by precedence; those of equal rank keep their order.
+    pub fn new(layers: &'a mut Vec<Layer>) -> Self {
+        layers.sort_by_key(|layer| match layer.source {
+            Source::BuiltIn => 0,
+            Source::Global(_) => 1,
+            Source::Workspace(_) | Source::Config(_) => 2,
+            Source::Variable(_) => 3,
+            Source::Flag(_) => 4,
+        });
+        Catalogue { layers }
+    }
+
+    fn top_down(&self) -> impl Iterator<Item = &'a Layer> {
+        self.layers.iter().rev()
+    }
+
+    pub fn names(&self) -> BTreeSet<&'a str> {
+        self.layers
+            .iter()
+            .flat_map(|layer| layer.settings.procedures.keys())
+            .map(String::as_str)
+            .collect()
+    }
+
+    pub fn alias_names(&self) -> BTreeSet<&'a str> {
+        self.layers
+            .iter()
+            .flat_map(|layer| layer.settings.aliases.keys())
+            .map(String::as_str)
+            .collect()
+    }
+
+    pub fn procedures(&self) -> Vec<ProcedureInfo> {
+        let names = self.names();
+        names
+            .into_iter()
+            .filter_map(|name| self.describe(name))
+            .collect()
+    }
+
+    /// A procedure by its name. Not to know it is a mistake on the command line.
+    pub fn procedure(&self, name: &str) -> Result<ProcedureInfo, Error> {
+        self.describe(name).ok_or_else(|| {
+            let error = Error::new(
+                ErrorKind::Usage,
+                format_args!("there is no procedure or command `{name}`"),
+            );
+            let candidates = self.names().into_iter().chain(SUBCOMMANDS.iter().copied());
+            let error = match did_you_mean(name, candidates) {
+                Some(hint) => error.hint(hint),
+                None => error,
+            };
+            error.hint("`rooda list` shows the procedures, `rooda --help` the commands")
+        })
+    }
+
+    fn describe(&self, name: &str) -> Option<ProcedureInfo> {
+        let said: Vec<_> = self
+            .top_down()
+            .filter_map(|layer| Some((layer, layer.settings.procedures.get(name)?)))
+            .collect();
+        let source = said.first()?.0.source.clone();
+        let text = |get: fn(&super::ProcedureSettings) -> Option<&String>| {
+            said.iter()
+                .find_map(|(_, procedure)| get(procedure))
+                .cloned()
+        };
+        let phase = |phase| {
+            said.iter().find_map(|(layer, procedure)| {
+                Some(Sourced {
+                    value: procedure.phase(phase)?.clone(),
+                    source: layer.source.clone(),
+                })
+            })
+        };
+        Some(ProcedureInfo {
+            name: name.to_owned(),
+            display: text(|procedure| procedure.display.as_ref()),
+            summary: text(|procedure| procedure.summary.as_ref()),
+            description: text(|procedure| procedure.description.as_ref()),
+            phases: PHASES.into_iter().map(|key| (key, phase(key))).collect(),
+            source,
+        })
+    }
+
+    /// What the flags say of a setting of `loop`.
+    fn flag<T>(&self, get: &impl Fn(&LoopSettings) -> Option<T>) -> Option<Sourced<T>> {
+        pick(
+            self.top_down()
+                .filter(|layer| layer.source.outranks_procedures())
+                .map(|layer| (layer, &layer.settings.defaults)),
+            get,
+        )
+    }
+
+    /// What the procedure says.
+    fn own<T>(
+        &self,
+        procedure: &str,
+        get: &impl Fn(&LoopSettings) -> Option<T>,
+    ) -> Option<Sourced<T>> {
+        let said = self.top_down().filter_map(|layer| {
+            let procedure = layer.settings.procedures.get(procedure)?;
+            Some((layer, &procedure.overrides))
+        });
+        pick(said, get)
+    }
+
+    /// What the section `loop` says, the flags aside.
+    fn default<T>(&self, get: &impl Fn(&LoopSettings) -> Option<T>) -> Option<Sourced<T>> {
+        pick(
+            self.top_down()
+                .filter(|layer| !layer.source.outranks_procedures())
+                .map(|layer| (layer, &layer.settings.defaults)),
+            get,
+        )
+    }
+
+    /// A setting in force: a flag, else the procedure's own, else the loop's. The built-in layer has them all.
+    fn setting<T>(
+        &self,
+        procedure: &str,
+        get: impl Fn(&LoopSettings) -> Option<T>,
+    ) -> Result<Sourced<T>, Error> {
+        self.flag(&get)
+            .or_else(|| self.own(procedure, &get))
+            .or_else(|| self.default(&get))
+            .ok_or_else(|| Error::new(ErrorKind::Internal, "a built-in default is missing"))
+    }
+
+    fn place(&self, source: &Source, key: &str) -> Option<&'a Place> {
+        self.layers
+            .iter()
+            .find(|layer| layer.source == *source && layer.settings.places.contains_key(key))
+            .and_then(|layer| layer.settings.places.get(key))
+    }
+}
+
+/// The first answer, with the name of who gave it.
+fn pick<'a, T>(
+    said: impl Iterator<Item = (&'a Layer, &'a LoopSettings)>,
+    get: &impl Fn(&LoopSettings) -> Option<T>,
+) -> Option<Sourced<T>> {
+    said.into_iter().find_map(|(layer, settings)| {
+        get(settings).map(|value| Sourced {
+            value,
+            source: layer.source.clone(),
+        })
+    })
+}
+
+/// Decides everything that one run needs to know.
+pub fn resolve(catalogue: &Catalogue, request: Request) -> Result<Resolved, Error> {
+    let (procedure, work) = match request.target {
+        Target::Task(task) => ("loop".to_owned(), Work::Task(task)),
+        Target::Procedure(name) => {
+            let info = catalogue.procedure(&name)?;
+            (name, Work::Phases(phases(&info, &request.phases)?))
+        }
+    };
+    let name = procedure.as_str();
+    let limit = limit(catalogue, name)?;
+    let run_timeout = catalogue.setting(name, |s| s.run_timeout)?;
+    if request.in_actions && limit.value == Limit::Unlimited && run_timeout.value.at().is_none() {
+        let message = "an unlimited number of iterations needs another bound under GitHub Actions";
+        return Err(Error::new(ErrorKind::Config, message).hint(
+            "set a run timeout (`--run-timeout 5h`, `loop.run_timeout`), or a number of iterations",
+        ));
+    }
+    let plan = Plan {
+        task_id: request.task_id.unwrap_or_else(|| procedure.clone()),
+        work,
+        context: request.context,
+        limit,
+        iteration_timeout: catalogue.setting(name, |s| s.iteration_timeout)?,
+        idle_timeout: catalogue.setting(name, |s| s.idle_timeout)?,
+        run_timeout,
+        kill_grace: catalogue.setting(name, |s| s.kill_grace)?,
+        max_output_buffer: catalogue.setting(name, |s| s.max_output_buffer)?,
+        failure_threshold: catalogue.setting(name, |s| s.failure_threshold)?,
+        completion_promise: catalogue.setting(name, |s| s.completion_promise.clone())?,
+        promise_match: catalogue.setting(name, |s| s.promise_match)?,
+        show_ai_output: catalogue.setting(name, |s| s.show_ai_output)?,
+        log_level: catalogue.setting(name, |s| s.log_level)?,
+        log_format: catalogue.setting(name, |s| s.log_format)?,
+        log_timestamp_format: catalogue.setting(name, |s| s.log_timestamp_format)?,
+        procedure,
+    };
+    let mut warnings = Vec::new();
+    if catalogue.flag(&|s| s.ai_cmd.clone()).is_some()
+        && catalogue.flag(&|s| s.ai_cmd_alias.clone()).is_some()
+    {
+        warnings.push("--ai-cmd wins over --ai-cmd-alias, which has no effect here".to_owned());
+    }
+    Ok(Resolved {
+        agent: agent(catalogue, &plan.procedure),
+        plan,
+        warnings,
+    })
+}
+
+fn phases(
+    info: &ProcedureInfo,
+    given: &[(Phase, Vec<FragmentSource>)],
+) -> Result<[(Phase, Vec<FragmentSource>); 4], Error> {
+    let mut problems = Vec::new();
+    let phases = PHASES.map(|phase| {
+        let from_flags = given.iter().find(|(key, _)| *key == phase);
+        let from_layers = info.phases.iter().find(|(key, _)| *key == phase);
+        let fragments = match (from_flags, from_layers) {
+            (Some((_, fragments)), _) => fragments.clone(),
+            (None, Some((_, Some(fragments)))) => fragments.value.clone(),
+            (None, _) => Vec::new(),
+        };
+        if fragments.is_empty() {
+            let (name, key) = (&info.name, phase.key());
+            problems.push(
+                Error::new(
+                    ErrorKind::Config,
+                    format_args!("{}: procedures.{name}: the phase `{key}` is missing", info.source),
+                )
+                .hint(format_args!(
+                    "set `procedures.{name}.{key}` to a prompt file or a `builtin:` one, or pass --{key}"
+                )),
+            );
+        }
+        (phase, fragments)
+    });
+    Error::join(problems)?;
+    Ok(phases)
+}
+
+/// `--max-iterations` and `--unlimited`, then the procedure's mode and number, then the loop's.
+fn limit(catalogue: &Catalogue, procedure: &str) -> Result<Sourced<Limit>, Error> {
+    fn mode(settings: &LoopSettings) -> Option<IterationMode> {
+        settings.iteration_mode
+    }
+    fn number(settings: &LoopSettings) -> Option<Limit> {
+        settings
+            .default_max_iterations
+            .map(|Positive(number)| Limit::AtMost(number))
+    }
+    let unlimited = |mode: Option<Sourced<IterationMode>>| {
+        mode.filter(|mode| mode.value == IterationMode::Unlimited)
+            .map(|mode| mode.map(|_| Limit::Unlimited))
+    };
+    if let Some(limit) = catalogue
+        .flag(&number)
+        .or_else(|| unlimited(catalogue.flag(&mode)))
+    {
+        return Ok(limit);
+    }
+    let own_mode = catalogue.own(procedure, &mode);
+    if let Some(limit) = unlimited(own_mode.clone()) {
+        return Ok(limit);
+    }
+    if let Some(limit) = catalogue.own(procedure, &number) {
+        return Ok(limit);
+    }
+    // A procedure that asks for a number without giving one gets the loop's number, whatever the loop's mode.
+    let loop_mode = match own_mode {
+        Some(_) => None,
+        None => unlimited(catalogue.default(&mode)),
+    };
+    loop_mode
+        .or_else(|| catalogue.default(&number))
+        .ok_or_else(|| Error::new(ErrorKind::Internal, "a built-in default is missing"))
+}
+
+/// `--ai-cmd`, `--ai-cmd-alias`, the procedure's command, the procedure's alias, the loop's command, the loop's alias.
+fn agent(catalogue: &Catalogue, procedure: &str) -> Result<Agent, Error> {
+    fn command(settings: &LoopSettings) -> Option<super::CommandLine> {
+        settings.ai_cmd.clone()
+    }
+    fn alias(settings: &LoopSettings) -> Option<AliasName> {
+        settings.ai_cmd_alias.clone()
+    }
+    let direct = |command: Sourced<super::CommandLine>| {
+        Ok(Agent {
+            command: command.value,
+            provenance: command.source.to_string(),
+        })
+    };
+    let own_key = format!("procedures.{procedure}.ai_cmd_alias");
+    if let Some(command) = catalogue.flag(&command) {
+        direct(command)
+    } else if let Some(name) = catalogue.flag(&alias) {
+        aliased(catalogue, name, "")
+    } else if let Some(command) = catalogue.own(procedure, &command) {
+        direct(command)
+    } else if let Some(name) = catalogue.own(procedure, &alias) {
+        aliased(catalogue, name, &own_key)
+    } else if let Some(command) = catalogue.default(&command) {
+        direct(command)
+    } else if let Some(name) = catalogue.default(&alias) {
+        aliased(catalogue, name, "loop.ai_cmd_alias")
+    } else {
+        Err(no_agent(catalogue, procedure))
+    }
+}
+
+fn aliased(catalogue: &Catalogue, name: Sourced<AliasName>, key: &str) -> Result<Agent, Error> {
+    let AliasName(alias) = &name.value;
+    let found = catalogue.top_down().find_map(|layer| {
+        let command = layer.settings.aliases.get(alias)?;
+        Some((command.clone(), &layer.source))
+    });
+    if let Some((command, source)) = found {
+        return Ok(Agent {
+            command,
+            provenance: format!("{} \"{alias}\" → {source} alias", name.source),
+        });
+    }
+    let kind = match name.source {
+        Source::Flag(_) => ErrorKind::Usage,
+        _ => ErrorKind::Config,
+    };
+    let at = match catalogue.place(&name.source, key) {
+        Some(place) => format!("{place}: {key}"),
+        None => name.source.to_string(),
+    };
+    let error = Error::new(
+        kind,
+        format_args!("{at}: there is no AI command alias `{alias}`"),
+    );
+    let names = catalogue.alias_names();
+    let error = match did_you_mean(alias, names.iter().copied()) {
+        Some(hint) => error.hint(hint),
+        None => error,
+    };
+    let names: Vec<&str> = names.into_iter().collect();
+    Err(error.hint(format_args!("the aliases are: {}", names.join(", "))))
+}
+
+fn no_agent(catalogue: &Catalogue, procedure: &str) -> Error {
+    let names: Vec<&str> = catalogue.alias_names().into_iter().collect();
+    let keys = match procedure {
+        "loop" => String::new(),
+        name => format!(", `procedures.{name}.ai_cmd_alias` or `procedures.{name}.ai_cmd`"),
+    };
+    Error::new(ErrorKind::Config, "no AI command is configured")
+        .hint(format_args!(
+            "name an alias: --ai-cmd-alias claude (there are: {})",
+            names.join(", ")
+        ))
+        .hint("or give a command line that reads the prompt on standard input: --ai-cmd \"claude -p\"")
+        .hint("or set ROODA_LOOP_AI_CMD_ALIAS or ROODA_LOOP_AI_CMD in the environment")
+        .hint(format_args!(
+            "or set it in rooda-config.yml, in the workspace or the global one: `loop.ai_cmd_alias`, `loop.ai_cmd`{keys}"
+        ))
+}

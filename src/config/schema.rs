@@ -1,0 +1,113 @@
+//! The JSON Schema of `rooda-config.yml`, made from the same tables that read it.
+
+use serde_json::{Map, Value, json};
+
+use super::settings::{KEYS, PHASES};
+use super::value::{CommandLine, Setting};
+use crate::cli::SUBCOMMANDS;
+
+/// A schema that editors can use, and that accepts what rooda accepts.
+pub fn schema() -> Value {
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": "https://raw.githubusercontent.com/org/rooda-action/main/rooda-config.schema.json",
+        "title": "rooda-config.yml",
+        "description": "Configuration of rooda, which runs AI coding CLIs in OODA loops.",
+        "type": ["object", "null"],
+        "additionalProperties": false,
+        "properties": {
+            "loop": {
+                "description": "Defaults for every procedure.",
+                "type": ["object", "null"],
+                "additionalProperties": false,
+                "properties": loop_keys(),
+            },
+            "ai_cmd_aliases": {
+                "description": "Names for AI command lines, for `ai_cmd_alias` and `--ai-cmd-alias`.",
+                "type": ["object", "null"],
+                "additionalProperties": {"anyOf": [
+                    CommandLine::schema(),
+                    {
+                        "type": "object",
+                        "required": ["command"],
+                        "additionalProperties": false,
+                        "properties": {"command": CommandLine::schema()},
+                    },
+                ]},
+            },
+            "procedures": {
+                "description": "Procedures, new ones or changes to the built-in ones, key by key.",
+                "type": ["object", "null"],
+                "propertyNames": {
+                    "pattern": r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
+                    "not": {"enum": SUBCOMMANDS},
+                },
+                "additionalProperties": {
+                    "type": ["object", "null"],
+                    "additionalProperties": false,
+                    "properties": procedure_keys(),
+                },
+            },
+        },
+        "$defs": {
+            "path": {
+                "description": "A prompt file, relative to this file, or a built-in one: `builtin:act/build.md`.",
+                "type": "string",
+                "pattern": r"\S",
+            },
+            "fragment": {"anyOf": [
+                {"$ref": "#/$defs/path"},
+                {
+                    "type": "object",
+                    "additionalProperties": false,
+                    "properties": {
+                        "path": {"$ref": "#/$defs/path"},
+                        "content": {"description": "The text itself.", "type": "string"},
+                        "parameters": {
+                            "description": "Makes the fragment a template with these variables.",
+                            "type": ["object", "null"],
+                            "additionalProperties": {"type": ["string", "integer", "boolean"]},
+                        },
+                    },
+                    "oneOf": [{"required": ["path"]}, {"required": ["content"]}],
+                },
+            ]},
+            "phase": {"anyOf": [
+                {"$ref": "#/$defs/path"},
+                {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/fragment"}},
+            ]},
+        },
+    })
+}
+
+fn loop_keys() -> Map<String, Value> {
+    KEYS.iter()
+        .map(|key| {
+            let mut schema = json!({"description": key.about.trim()});
+            if let (Value::Object(all), Value::Object(own)) = (&mut schema, (key.schema)()) {
+                all.extend(own);
+            }
+            (key.name.to_owned(), schema)
+        })
+        .collect()
+}
+
+fn procedure_keys() -> Map<String, Value> {
+    let texts = [
+        ("display", "The name as people read it."),
+        ("summary", "One line, for `rooda list`."),
+        ("description", "A few sentences, for `rooda info`."),
+    ]
+    .map(|(key, about)| {
+        (
+            key.to_owned(),
+            json!({"description": about, "type": "string"}),
+        )
+    });
+    let phases = PHASES.map(|phase| {
+        let about = format!("The prompt of the phase {}.", phase.heading());
+        let schema = json!({"description": about, "$ref": "#/$defs/phase"});
+        (phase.key().to_owned(), schema)
+    });
+    texts.into_iter().chain(phases).chain(loop_keys()).collect()
+}

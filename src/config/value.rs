@@ -1,0 +1,354 @@
+//! The types of single settings: how each is read, from YAML, a variable or a flag, and how a schema describes it.
+
+use std::fmt;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::units::{DURATION_PATTERN, Exactly, SIZE_PATTERN, Size, read_duration, read_size};
+
+/// One value as it was written, before anybody knows what it should mean.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Scalar {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Text(String),
+    /// From a variable or a flag, where everything is text.
+    Untyped(String),
+}
+
+impl Scalar {
+    /// The text of anything that was written as text.
+    fn text(&self) -> Option<&str> {
+        match self {
+            Scalar::Text(text) | Scalar::Untyped(text) => Some(text),
+            Scalar::Null | Scalar::Bool(_) | Scalar::Int(_) | Scalar::Float(_) => None,
+        }
+    }
+
+    fn int(&self) -> Option<i64> {
+        match self {
+            Scalar::Int(number) => Some(*number),
+            Scalar::Untyped(text) => text.parse().ok(),
+            Scalar::Null | Scalar::Bool(_) | Scalar::Float(_) | Scalar::Text(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Scalar {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Scalar::Null => f.write_str("nothing"),
+            Scalar::Bool(value) => write!(f, "{value}"),
+            Scalar::Int(value) => write!(f, "{value}"),
+            Scalar::Float(value) => write!(f, "{value}"),
+            Scalar::Text(text) | Scalar::Untyped(text) => write!(f, "{text:?}"),
+        }
+    }
+}
+
+/// A type of setting. `read` answers with what was expected when it cannot read the value.
+pub trait Setting: Sized {
+    fn read(scalar: &Scalar) -> Result<Self, String>;
+    fn schema() -> Value;
+}
+
+/// Reads a setting from plain text: the value parser of the flags.
+pub fn read_text<T: Setting>(text: &str) -> Result<T, String> {
+    T::read(&Scalar::Untyped(text.to_owned()))
+}
+
+impl Setting for bool {
+    fn read(scalar: &Scalar) -> Result<Self, String> {
+        match scalar {
+            Scalar::Bool(value) => Ok(*value),
+            Scalar::Untyped(text) if text == "true" || text == "1" => Ok(true),
+            Scalar::Untyped(text) if text == "false" || text == "0" => Ok(false),
+            _ => Err("expected `true` or `false`".to_owned()),
+        }
+    }
+
+    fn schema() -> Value {
+        json!({"type": "boolean"})
+    }
+}
+
+/// A whole number of at least 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Positive(pub NonZeroU32);
+
+impl Setting for Positive {
+    fn read(scalar: &Scalar) -> Result<Self, String> {
+        scalar
+            .int()
+            .and_then(|number| u32::try_from(number).ok())
+            .and_then(NonZeroU32::new)
+            .map(Positive)
+            .ok_or_else(|| "expected a whole number of at least 1".to_owned())
+    }
+
+    fn schema() -> Value {
+        json!({"type": "integer", "minimum": 1, "maximum": u32::MAX})
+    }
+}
+
+/// A stretch of time that cannot be switched off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span(pub Duration);
+
+impl Setting for Span {
+    fn read(scalar: &Scalar) -> Result<Self, String> {
+        match scalar {
+            Scalar::Int(number) => read_duration(&number.to_string()),
+            _ => read_duration(scalar.text().unwrap_or_default()),
+        }
+        .map(Span)
+    }
+
+    fn schema() -> Value {
+        json!({"anyOf": [
+            {"type": "integer", "minimum": 1, "maximum": 3_153_600_000_u64},
+            {"type": "string", "pattern": DURATION_PATTERN},
+            {"type": "string", "pattern": r"^\d*\.?\d*[1-9]\d*$"},
+        ]})
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        Exactly(self.0).fmt(f)
+    }
+}
+
+/// A bound that `none` (or an empty value) switches off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bound<T> {
+    Off,
+    At(T),
+}
+
+impl<T> Bound<T> {
+    pub fn at(self) -> Option<T> {
+        match self {
+            Bound::Off => None,
+            Bound::At(value) => Some(value),
+        }
+    }
+}
+
+impl<T: Setting> Setting for Bound<T> {
+    fn read(scalar: &Scalar) -> Result<Self, String> {
+        match scalar {
+            Scalar::Null => Ok(Bound::Off),
+            Scalar::Text(text) | Scalar::Untyped(text) if text == "none" => Ok(Bound::Off),
+            _ => T::read(scalar).map(Bound::At).map_err(|expected| {
+                if expected.contains("`none`") {
+                    expected
+                } else {
+                    format!("{expected}, or `none`")
+                }
+            }),
+        }
+    }
+
+    fn schema() -> Value {
+        let mut schema = T::schema();
+        if let Some(Value::Array(choices)) = schema.get_mut("anyOf") {
+            choices.insert(0, json!({"enum": ["none", null]}));
+        }
+        schema
+    }
+}
+
+impl<T: fmt::Display> fmt::Display for Bound<T> {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Bound::Off => f.write_str("none"),
+            Bound::At(value) => value.fmt(f),
+        }
+    }
+}
+
+impl Setting for Size {
+    fn read(scalar: &Scalar) -> Result<Self, String> {
+        match scalar {
+            Scalar::Int(number) => read_size(&number.to_string()),
+            _ => read_size(scalar.text().unwrap_or_default()),
+        }
+        .map(|bytes| Size(bytes as u64))
+    }
+
+    fn schema() -> Value {
+        json!({"anyOf": [
+            {"type": "integer", "minimum": 1},
+            {"type": "string", "pattern": SIZE_PATTERN},
+        ]})
+    }
+}
+
+/// A command line, split as a shell would split it, without a shell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandLine {
+    pub text: String,
+    pub words: Vec<String>,
+}
+
+impl Setting for CommandLine {
+    fn read(scalar: &Scalar) -> Result<Self, String> {
+        let Some(text) = scalar.text() else {
+            return Err("expected a command line (put it in quotes)".to_owned());
+        };
+        let words = shell_words::split(text)
+            .map_err(|_| "expected a command line whose quotes are all closed".to_owned())?;
+        if text.contains('\0') || words.first().is_none_or(String::is_empty) {
+            return Err("expected a command line that begins with a program".to_owned());
+        }
+        let text = text.trim().to_owned();
+        Ok(CommandLine { text, words })
+    }
+
+    fn schema() -> Value {
+        json!({"type": "string", "pattern": r"\S"})
+    }
+}
+
+/// The name of an alias in `ai_cmd_aliases`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AliasName(pub String);
+
+impl Setting for AliasName {
+    fn read(scalar: &Scalar) -> Result<Self, String> {
+        match scalar.text() {
+            Some(text) if !text.trim().is_empty() => Ok(AliasName(text.to_owned())),
+            _ => Err("expected the name of an AI command alias".to_owned()),
+        }
+    }
+
+    fn schema() -> Value {
+        json!({"type": "string", "pattern": r"\S"})
+    }
+}
+
+/// The word or phrase between the promise tags that means success.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Promise(pub String);
+
+impl Setting for Promise {
+    fn read(scalar: &Scalar) -> Result<Self, String> {
+        let text = scalar
+            .text()
+            .ok_or("expected the text of the completion promise")?;
+        if text.is_empty() || text.trim() != text || text.contains(['<', '>']) {
+            return Err(
+                "expected a completion promise without tags or white space around it".to_owned(),
+            );
+        }
+        if text.chars().any(char::is_control) {
+            return Err("expected a completion promise of one line".to_owned());
+        }
+        if text == "FAILURE" {
+            return Err("expected another word than FAILURE, which means failure".to_owned());
+        }
+        Ok(Promise(text.to_owned()))
+    }
+
+    fn schema() -> Value {
+        json!({
+            "type": "string",
+            "pattern": r"^[^\s<>\x00-\x1f\x7f-\x9f]([^<>\x00-\x1f\x7f-\x9f]*[^\s<>\x00-\x1f\x7f-\x9f])?$",
+            "not": {"const": "FAILURE"},
+        })
+    }
+}
+
+/// A setting with a few named values.
+macro_rules! choice {
+    ($(#[doc = $about:literal])+ $name:ident { $( $(#[doc = $case_about:literal])+ $case:ident = $text:literal, )+ }) => {
+        $(#[doc = $about])+
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, clap::ValueEnum)]
+        pub enum $name { $( $(#[doc = $case_about])+ #[serde(rename = $text)] #[value(name = $text)] $case, )+ }
+
+        impl Setting for $name {
+            fn read(scalar: &Scalar) -> Result<Self, String> {
+                match scalar.text() {
+                    $( Some($text) => Ok($name::$case), )+
+                    _ => Err(concat!("expected one of", $( " `", $text, "`", )+).to_owned()),
+                }
+            }
+
+            fn schema() -> Value {
+                json!({"enum": [$( $text ),+]})
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+                f.write_str(match self { $( $name::$case => $text, )+ })
+            }
+        }
+    };
+}
+
+choice! {
+    /// Whether the number of iterations is bounded.
+    IterationMode {
+        /// At most `default_max_iterations`.
+        MaxIterations = "max-iterations",
+        /// Until something else ends the run.
+        Unlimited = "unlimited",
+    }
+}
+
+choice! {
+    /// How much the log tells.
+    LogLevel {
+        /// Also how the configuration was resolved and the prompt assembled
+        Debug = "debug",
+        /// Iterations, timing, outcomes, statistics
+        Info = "info",
+        /// Failures, timeouts, truncated output
+        Warn = "warn",
+        /// Only what ends a run badly
+        Error = "error",
+    }
+}
+
+choice! {
+    /// How log lines are written.
+    LogFormat {
+        /// For people
+        Text = "text",
+        /// One JSON object per line
+        Json = "json",
+    }
+}
+
+choice! {
+    /// What stands in front of a log line of text.
+    TimestampFormat {
+        /// `[10:00:45]`, local time.
+        Time = "time",
+        /// `[10:00:45.123]`, local time.
+        TimeMs = "time-ms",
+        /// `[+0:45.1]`, since the start of the run.
+        Relative = "relative",
+        /// `[2026-01-31T10:00:45Z]`.
+        Iso = "iso",
+        /// Nothing.
+        None = "none",
+    }
+}
+
+choice! {
+    /// Where in the agent's output a promise counts.
+    PromiseMatch {
+        /// Anywhere, echoes of the prompt and quotations aside.
+        Anywhere = "anywhere",
+        /// Only alone on its line.
+        OwnLine = "own-line",
+    }
+}

@@ -1,0 +1,126 @@
+//! Environment variables: each one that is set becomes a layer of its own.
+
+use std::collections::BTreeMap;
+
+use super::settings::{KEYS, Settings};
+use super::value::Scalar;
+use super::{Layer, Source};
+use crate::error::{Error, ErrorKind, did_you_mean};
+
+const PREFIX: &str = "ROODA_LOOP_";
+
+/// The two short names that rooda has had from the beginning.
+const SHORT: [(&str, &str); 2] = [
+    ("ROODA_LOG_LEVEL", "log_level"),
+    ("ROODA_SHOW_AI_OUTPUT", "show_ai_output"),
+];
+
+/// Reads `ROODA_LOOP_<KEY>` for every key of `loop`, and the short names. An empty variable counts as not set, because
+/// that is what workflows pass for a value that was left out; every other value must be right.
+pub fn variable_layers(environment: &BTreeMap<String, String>) -> Result<Vec<Layer>, Error> {
+    let mut layers = Vec::new();
+    let mut problems = Vec::new();
+    for (name, value) in environment {
+        let short = SHORT.iter().find(|(short, _)| short == name);
+        let key = match (short, name.strip_prefix(PREFIX)) {
+            (Some((_, key)), _) => (*key).to_owned(),
+            (None, Some(rest)) => rest.to_ascii_lowercase(),
+            (None, None) => continue,
+        };
+        let mut settings = Settings::default();
+        match settings.defaults.set(&key, &Scalar::Untyped(value.clone())) {
+            None => problems.push(unknown_variable(name)),
+            Some(_) if value.is_empty() => {}
+            Some(Ok(())) => layers.push(Layer {
+                source: Source::Variable(name.clone()),
+                settings,
+            }),
+            Some(Err(expected)) => problems.push(Error::new(
+                ErrorKind::Config,
+                format_args!("environment variable {name}: {expected}, found {value:?}"),
+            )),
+        }
+    }
+    for (short, key) in SHORT {
+        let long = format!("{PREFIX}{}", key.to_ascii_uppercase());
+        match (environment.get(short), environment.get(&long)) {
+            (Some(a), Some(b)) if a != b && !a.is_empty() && !b.is_empty() => {
+                let message = format!("environment variables {short} and {long} disagree");
+                problems.push(Error::new(ErrorKind::Config, message).hint("set only one of them"));
+            }
+            _ => {}
+        }
+    }
+    Error::join(problems)?;
+    Ok(layers)
+}
+
+fn unknown_variable(name: &str) -> Error {
+    let error = Error::new(
+        ErrorKind::Config,
+        format_args!("environment variable {name}: there is no such setting"),
+    );
+    let names: Vec<String> = KEYS
+        .iter()
+        .map(|key| format!("{PREFIX}{}", key.name.to_ascii_uppercase()))
+        .collect();
+    match did_you_mean(name, names.iter().map(String::as_str)) {
+        Some(hint) => error.hint(hint),
+        None => error.hint(format_args!("the settings are: {}", names.join(", "))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layers(variables: &[(&str, &str)]) -> Result<Vec<Layer>, Error> {
+        let environment = variables
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
+        variable_layers(&environment)
+    }
+
+    #[test]
+    fn every_key_has_a_variable() {
+        for key in KEYS {
+            let name = format!("{PREFIX}{}", key.name.to_ascii_uppercase());
+            let error = layers(&[(&name, "\u{1}<bad>\u{1}\"")]);
+            let told = match error {
+                Err(error) => error.to_string(),
+                Ok(_) => String::new(),
+            };
+            // An alias may have any name: whether it exists is found when the run is resolved.
+            assert!(
+                told.starts_with(&format!("Error: environment variable {name}: expected"))
+                    || key.name == "ai_cmd_alias",
+                "{name}: {told}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_empty_variable_is_not_set_and_others_are_not_ours() {
+        let layers = layers(&[("ROODA_LOG_LEVEL", ""), ("HOME", "/root"), ("ROODAX", "1")]);
+        assert!(layers.is_ok_and(|layers| layers.is_empty()));
+    }
+
+    #[test]
+    fn an_unknown_variable_is_an_error_even_when_empty() {
+        let error = layers(&[("ROODA_LOOP_FAILURE_TRESHOLD", "")]).err();
+        let told = error.map(|error| error.to_string()).unwrap_or_default();
+        assert!(
+            told.contains("did you mean `ROODA_LOOP_FAILURE_THRESHOLD`?"),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn two_names_for_one_setting_must_agree() {
+        let both = |a, b| layers(&[("ROODA_LOG_LEVEL", a), ("ROODA_LOOP_LOG_LEVEL", b)]);
+        assert!(both("debug", "debug").is_ok());
+        assert!(both("debug", "").is_ok());
+        assert!(both("debug", "info").is_err_and(|e| e.to_string().contains("disagree")));
+    }
+}

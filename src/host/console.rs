@@ -1,0 +1,209 @@
+//! Standard output and standard error, written by one thread in the order in which things were said.
+//!
+//! A reader that does not read (a paused terminal, a full pipe) blocks that thread and nothing else: timeouts and signals
+//! go on working. Whoever produces much asks [`Console::room`] first.
+
+use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread;
+
+use tokio::sync::{Notify, oneshot};
+
+/// How much may wait to be written before producers should pause.
+const BACKLOG: usize = 1 << 20;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Target {
+    Out,
+    Err,
+}
+
+enum Message {
+    Write(Target, Vec<u8>),
+    Status(Option<String>),
+    Flush(oneshot::Sender<()>),
+}
+
+#[derive(Debug, Clone)]
+pub struct Console {
+    sender: Sender<Message>,
+    backlog: Arc<AtomicUsize>,
+    room: Arc<Notify>,
+}
+
+/// Standard output as a sink.
+#[derive(Debug)]
+pub struct Sink(Console);
+
+impl Console {
+    /// `status_line`: whether standard error can show one.
+    pub fn start(status_line: bool) -> io::Result<Self> {
+        let (sender, receiver) = mpsc::channel();
+        let console = Console {
+            sender,
+            backlog: Arc::default(),
+            room: Arc::default(),
+        };
+        let writer = Writer {
+            backlog: console.backlog.clone(),
+            room: console.room.clone(),
+            status_line,
+            status: None,
+            drawn: false,
+            mid_line: false,
+        };
+        thread::Builder::new()
+            .name("console".to_owned())
+            .stack_size(128 << 10)
+            .spawn(move || writer.run(&receiver))?;
+        Ok(console)
+    }
+
+    pub fn stdout_is_terminal() -> bool {
+        io::stdout().is_terminal()
+    }
+
+    pub fn stderr_is_terminal() -> bool {
+        io::stderr().is_terminal()
+    }
+
+    /// Whether somebody at a terminal may press Ctrl+C twice.
+    pub fn is_interactive() -> bool {
+        io::stdin().is_terminal() || io::stderr().is_terminal()
+    }
+
+    pub fn out(&self, bytes: Vec<u8>) {
+        self.write(Target::Out, bytes);
+    }
+
+    pub fn err(&self, bytes: Vec<u8>) {
+        self.write(Target::Err, bytes);
+    }
+
+    pub fn status(&self, line: Option<String>) {
+        self.sender.send(Message::Status(line)).ok();
+    }
+
+    pub fn sink(&self) -> Sink {
+        Sink(self.clone())
+    }
+
+    pub fn has_room(&self) -> bool {
+        self.backlog.load(Ordering::Relaxed) < BACKLOG
+    }
+
+    /// Waits until there is room again.
+    pub async fn room(&self) {
+        loop {
+            let woken = self.room.notified();
+            if self.has_room() {
+                return;
+            }
+            woken.await;
+        }
+    }
+
+    /// Waits until all that was said so far is written.
+    pub async fn flush(&self) {
+        let (done, written) = oneshot::channel();
+        if self.sender.send(Message::Flush(done)).is_ok() {
+            written.await.ok();
+        }
+    }
+
+    /// The same, where nothing else is going on.
+    pub fn flush_blocking(&self) {
+        let (done, written) = oneshot::channel();
+        if self.sender.send(Message::Flush(done)).is_ok() {
+            written.blocking_recv().ok();
+        }
+    }
+
+    fn write(&self, target: Target, bytes: Vec<u8>) {
+        self.backlog.fetch_add(bytes.len(), Ordering::Relaxed);
+        self.sender.send(Message::Write(target, bytes)).ok();
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.out(bytes.to_vec());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+struct Writer {
+    backlog: Arc<AtomicUsize>,
+    room: Arc<Notify>,
+    status_line: bool,
+    status: Option<String>,
+    /// Whether the status line is on the screen now.
+    drawn: bool,
+    /// Whether the agent's output stopped in the middle of a line: the status line must not run into it.
+    mid_line: bool,
+}
+
+impl Writer {
+    fn run(mut self, messages: &Receiver<Message>) {
+        let mut standard_out = io::stdout();
+        let mut standard_err = io::stderr();
+        // A write that fails has lost its reader. There is nobody to tell, and no reason to stop working.
+        while let Ok(message) = messages.recv() {
+            match message {
+                Message::Write(target, bytes) => {
+                    self.erase(&mut standard_err);
+                    match target {
+                        Target::Out => {
+                            standard_out.write_all(&bytes).ok();
+                            standard_out.flush().ok();
+                        }
+                        Target::Err => {
+                            standard_err.write_all(&bytes).ok();
+                        }
+                    }
+                    if let Some(last) = bytes.last() {
+                        self.mid_line = *last != b'\n';
+                    }
+                    self.draw(&mut standard_err);
+                    self.backlog.fetch_sub(bytes.len(), Ordering::Relaxed);
+                    self.room.notify_one();
+                }
+                Message::Status(status) => {
+                    self.erase(&mut standard_err);
+                    self.status = status;
+                    self.draw(&mut standard_err);
+                }
+                Message::Flush(done) => {
+                    done.send(()).ok();
+                }
+            }
+        }
+    }
+
+    fn erase(&mut self, standard_err: &mut impl Write) {
+        if self.drawn {
+            standard_err.write_all(b"\r\x1b[2K").ok();
+            self.drawn = false;
+        }
+    }
+
+    fn draw(&mut self, standard_err: &mut impl Write) {
+        let Some(status) = &self.status else {
+            return;
+        };
+        if self.status_line && !self.mid_line {
+            let columns = rustix::termios::tcgetwinsize(io::stderr())
+                .map_or(80, |size| usize::from(size.ws_col.max(20)));
+            let line: String = status.chars().take(columns - 1).collect();
+            write!(standard_err, "\x1b[2m{line}\x1b[0m").ok();
+            standard_err.flush().ok();
+            self.drawn = true;
+        }
+    }
+}

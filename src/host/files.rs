@@ -1,0 +1,116 @@
+//! Files, read and found.
+
+use std::env;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use tempfile::TempDir;
+
+/// More than any model can read. What is larger was not meant to be a prompt.
+const LARGEST_TEXT: u64 = 16 << 20;
+
+/// Reads a configuration file; `None` if there is none.
+pub fn read_text_file(path: &Path) -> Result<Option<String>> {
+    match read_regular(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if is_not_found(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads a prompt file. Only a regular file will do: a pipe would give its text once, or block for good.
+pub fn read_prompt(path: &Path) -> Result<String> {
+    read_regular(path)
+}
+
+fn read_regular(path: &Path) -> Result<String> {
+    let trying = || format!("cannot read {}", path.display());
+    let metadata = fs::metadata(path).with_context(trying)?;
+    if metadata.is_dir() {
+        bail!("{}: it is a folder", trying());
+    }
+    if !metadata.is_file() {
+        let kind = metadata.file_type();
+        let what = if kind.is_fifo() {
+            "a pipe"
+        } else {
+            "a device or socket"
+        };
+        bail!("{}: it is {what}, not a regular file", trying());
+    }
+    bounded(File::open(path).with_context(trying)?).with_context(trying)
+}
+
+/// Reads whatever a path leads to, once: a file, `/dev/stdin`, the pipe of a shell's `<(…)`.
+pub fn read_any(path: &Path) -> Result<String> {
+    let trying = || format!("cannot read {}", path.display());
+    bounded(File::open(path).with_context(trying)?).with_context(trying)
+}
+
+pub fn read_stdin() -> Result<String> {
+    bounded(io::stdin().lock()).context("cannot read standard input")
+}
+
+fn bounded(reader: impl Read) -> Result<String> {
+    let mut bytes = Vec::new();
+    reader.take(LARGEST_TEXT + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LARGEST_TEXT {
+        bail!("it is larger than 16 MB");
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        anyhow::anyhow!("it is not UTF-8 text (byte {at})")
+    })
+}
+
+fn is_not_found(error: &anyhow::Error) -> bool {
+    error
+        .downcast_ref::<io::Error>()
+        .is_some_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
+
+/// Makes a folder the current one, for all that follows.
+pub fn enter(directory: &Path) -> Result<()> {
+    env::set_current_dir(directory)
+        .with_context(|| format!("cannot use the directory {}", directory.display()))
+}
+
+/// The current folder, which must exist.
+pub fn absolute_directory() -> Result<PathBuf> {
+    env::current_dir().context("cannot use the current directory")
+}
+
+/// Finds a program as the shell would: a path as it is, a name in the folders of `path`.
+pub fn find_program(name: &str, path: &str) -> Option<PathBuf> {
+    let runnable = |candidate: &Path| {
+        fs::metadata(candidate)
+            .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+    };
+    if name.contains('/') {
+        let candidate = PathBuf::from(name);
+        return runnable(&candidate).then_some(candidate);
+    }
+    env::split_paths(path)
+        .map(|folder| folder.join(name))
+        .find(|candidate| runnable(candidate))
+}
+
+/// The path of rooda itself.
+pub fn current_program() -> Result<PathBuf> {
+    env::current_exe().context("cannot find the program of rooda itself")
+}
+
+/// A folder that goes away when it is dropped.
+pub fn throw_away_folder() -> Result<TempDir> {
+    tempfile::Builder::new()
+        .prefix("rooda-demo-")
+        .tempdir()
+        .context("cannot create a temporary folder")
+}
+
+pub fn write_file(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}

@@ -1,0 +1,37 @@
+//! The edge: processes, files, the environment, the clock, the terminal. Only `runner`, `commands` and `lib` use it, and
+//! nothing outside of it touches the world.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this is the one place that may touch the world"
+)]
+
+mod clock;
+mod console;
+mod files;
+mod log;
+mod process;
+mod signals;
+
+pub use clock::Clock;
+pub use console::{Console, Sink};
+pub use files::{
+    absolute_directory, current_program, enter, find_program, read_any, read_prompt, read_stdin,
+    read_text_file, throw_away_folder, write_file,
+};
+pub use log::start_log;
+pub use process::{Command, Heard, Limits, Ran, Supervisor, run_quietly};
+pub use signals::Signals;
+
+use std::collections::BTreeMap;
+
+/// The arguments. What is not Unicode is kept readable; no flag of rooda needs more.
+pub fn arguments() -> Vec<std::ffi::OsString> {
+    std::env::args_os().collect()
+}
+
+/// The environment, without variables that are not Unicode.
+pub fn environment() -> BTreeMap<String, String> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect()
+}

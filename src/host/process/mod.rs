@@ -1,0 +1,14 @@
+//! Processes: one agent at a time, watched until it ended, and until nothing of it is left.
+//!
+//! rooda is the reaper of everything the agent starts (a "child subreaper"), so whatever leaves the agent's session or
+//! process group, by `setsid` or a double fork, becomes a child of rooda and can be found and ended. Nobody waits for
+//! "any child" here: the agent's leader stays unreaped until its whole tree is gone, so that its process group cannot be
+//! mistaken for another, and orphans are reaped one by one, by their pid.
+
+mod pipes;
+mod spawn;
+mod supervise;
+mod tree;
+
+pub use spawn::run_quietly;
+pub use supervise::{Command, Heard, Limits, Ran, Supervisor};

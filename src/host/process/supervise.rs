@@ -1,0 +1,280 @@
+//! One agent from its start to the end of its last process.
+
+use std::collections::HashSet;
+use std::future::pending;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::Child;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal as Kill, set_child_subreaper};
+use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
+
+use super::pipes::Pipes;
+use super::spawn::spawn;
+use super::tree::{Tree, own_children};
+use crate::host::{Console, Signals};
+use crate::iteration::{self, Cut, End, Tail};
+use crate::signal::Signal;
+
+/// How long output may still come after the leader has ended, in all and between two pieces.
+const DRAIN: Duration = Duration::from_millis(500);
+const DRAIN_PAUSE: Duration = Duration::from_millis(100);
+
+/// What the agent left behind gets no more time than this to end, whatever the grace is.
+const LEFTOVER_GRACE: Duration = Duration::from_secs(1);
+
+/// How long SIGKILL may take. Only a process that hangs in the kernel is still there after that.
+const GIVE_UP: Duration = Duration::from_secs(5);
+
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// Some programs (`timeout`, wrappers) send a signal twice. That is not somebody pressing Ctrl+C again.
+const SAME_SIGNAL: Duration = Duration::from_millis(100);
+
+#[derive(Debug)]
+pub struct Command<'a> {
+    pub words: &'a [String],
+    /// What it gets on standard input.
+    pub input: &'a [u8],
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// When it must have ended, and what to say if it has not.
+    pub deadline: Option<(Duration, Cut)>,
+    pub idle: Option<Duration>,
+    pub grace: Duration,
+    pub buffer: usize,
+}
+
+/// What is heard of a running agent.
+#[derive(Debug)]
+pub enum Heard<'a> {
+    Output(iteration::Stream, &'a [u8]),
+    /// About every second.
+    Tick {
+        elapsed: Duration,
+        since_output: Duration,
+    },
+    Interrupted(Signal),
+}
+
+/// What became of it.
+#[derive(Debug)]
+pub struct Ran {
+    pub end: End,
+    pub output: Tail,
+    /// Processes that were still there when the leader had ended by itself.
+    pub left_behind: usize,
+    /// Processes that could not be ended.
+    pub survivors: usize,
+    /// A signal to rooda that came meanwhile.
+    pub interrupted: Option<Signal>,
+}
+
+#[derive(Debug)]
+pub struct Supervisor {
+    foreign: HashSet<Pid>,
+    children: Stream,
+    interactive: bool,
+}
+
+impl Supervisor {
+    /// From here on, orphans of the agent come to rooda. `interactive`: a second signal means at once.
+    pub fn new(interactive: bool) -> io::Result<Self> {
+        set_child_subreaper(Pid::from_raw(1))?;
+        Ok(Supervisor {
+            foreign: own_children().into_iter().collect(),
+            children: signal(SignalKind::child())?,
+            interactive,
+        })
+    }
+
+    /// Runs a command. An error means that it could not be started.
+    pub async fn run(
+        &mut self,
+        command: Command<'_>,
+        limits: Limits,
+        signals: &mut Signals,
+        console: &Console,
+        mut heard: impl FnMut(Heard),
+    ) -> io::Result<Ran> {
+        let mut child = spawn(command.words)?;
+        let pipes = Pipes::new(&mut child, command.input, limits.buffer, console)?;
+        let leader = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        let leader = leader.ok_or_else(|| io::Error::other("a process without an id"))?;
+        let mut run = Run {
+            tree: Tree::new(leader, &self.foreign),
+            pipes,
+            limits,
+            children: &mut self.children,
+            signals,
+            interactive: self.interactive,
+            interrupted: None,
+            started: Instant::now(),
+        };
+        let cut = run.watch(&mut heard).await;
+        let mut left_behind = 0;
+        let grace = match cut {
+            Some(_) => limits.grace,
+            None => {
+                run.drain(&mut heard).await;
+                left_behind = run.tree.living().len();
+                limits.grace.min(LEFTOVER_GRACE)
+            }
+        };
+        let survivors = run.end_tree(grace, &mut heard).await;
+        let mut output = |stream, bytes: &[u8]| heard(Heard::Output(stream, bytes));
+        run.pipes.drain(&mut output);
+        let interrupted = run.interrupted.map(|(signal, _)| signal);
+        let tail = run.pipes.tail;
+        let status = status(&mut child)?;
+        Ok(Ran {
+            end: cut.map_or(status, End::Cut),
+            output: tail,
+            left_behind,
+            survivors,
+            interrupted,
+        })
+    }
+}
+
+/// The leader's status, which is also what lets go of its pid. It does not wait: the leader has ended, or never will.
+fn status(child: &mut Child) -> io::Result<End> {
+    let status = child.try_wait()?;
+    let code = status.and_then(|status| status.code());
+    let signal = status.and_then(|status| status.signal());
+    Ok(match (code, signal) {
+        (Some(code), _) => End::Exited(code),
+        (None, Some(signal)) => End::Signaled(Signal(signal)),
+        (None, None) => End::Exited(-1),
+    })
+}
+
+struct Run<'a> {
+    tree: Tree<'a>,
+    pipes: Pipes<'a>,
+    limits: Limits,
+    children: &'a mut Stream,
+    signals: &'a mut Signals,
+    interactive: bool,
+    interrupted: Option<(Signal, Instant)>,
+    started: Instant,
+}
+
+impl Run<'_> {
+    /// Waits for the leader to end, and answers with the reason if it must be ended.
+    async fn watch(&mut self, heard: &mut impl FnMut(Heard)) -> Option<Cut> {
+        let mut tick = interval(Duration::from_secs(1));
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut last_output = self.started;
+        let deadline = self.limits.deadline;
+        loop {
+            if self.pipes.are_held_up() {
+                // The agent may be talking; nobody could hear it.
+                last_output = Instant::now();
+            }
+            let idle_at = self.limits.idle.map(|idle| (last_output + idle, idle));
+            let mut output = |stream, bytes: &[u8]| heard(Heard::Output(stream, bytes));
+            tokio::select! {
+                moved = self.pipes.pump(&mut output) => {
+                    if moved {
+                        last_output = Instant::now();
+                    }
+                }
+                _ = self.children.recv() => {
+                    self.tree.reap_orphans();
+                    if self.tree.leader_ended() {
+                        return None;
+                    }
+                }
+                signal = self.signals.next() => {
+                    self.interrupted = Some((signal, Instant::now()));
+                    heard(Heard::Interrupted(signal));
+                    return Some(Cut::Interrupted(signal));
+                }
+                () = until(deadline.map(|(time, _)| self.started + time)) => {
+                    return deadline.map(|(_, cut)| cut);
+                }
+                () = until(idle_at.map(|(at, _)| at)) => {
+                    return idle_at.map(|(_, idle)| Cut::IdleTimeout(idle));
+                }
+                _ = tick.tick() => heard(Heard::Tick {
+                    elapsed: self.started.elapsed(),
+                    since_output: last_output.elapsed(),
+                }),
+            }
+        }
+    }
+
+    /// Reads on for a moment after the leader has ended: until both streams end, or nothing more comes.
+    async fn drain(&mut self, heard: &mut impl FnMut(Heard)) {
+        let mut output = |stream, bytes: &[u8]| heard(Heard::Output(stream, bytes));
+        let last_call = Instant::now() + DRAIN;
+        while !self.pipes.are_closed() {
+            let pause = (Instant::now() + DRAIN_PAUSE).min(last_call);
+            tokio::select! {
+                _ = self.pipes.pump(&mut output) => {}
+                () = sleep_until(pause) => break,
+            }
+            if Instant::now() >= last_call {
+                break;
+            }
+        }
+    }
+
+    /// Ends every process that is left: SIGTERM, the grace, SIGKILL. Goes on reading and listening meanwhile. Answers
+    /// with the number of those that could not be ended.
+    async fn end_tree(&mut self, grace: Duration, heard: &mut impl FnMut(Heard)) -> usize {
+        if self.tree.living().is_empty() {
+            return 0;
+        }
+        self.tree.signal(Kill::TERM);
+        let mut kill_at = Instant::now() + grace;
+        loop {
+            self.tree.reap_orphans();
+            let living = self.tree.living();
+            let now = Instant::now();
+            if living.is_empty() {
+                return 0;
+            }
+            if now >= kill_at + GIVE_UP {
+                return living.len();
+            }
+            if now >= kill_at {
+                self.tree.signal(Kill::KILL);
+            }
+            let mut output = |stream, bytes: &[u8]| heard(Heard::Output(stream, bytes));
+            let reading = async {
+                loop {
+                    self.pipes.pump(&mut output).await;
+                }
+            };
+            tokio::select! {
+                () = reading => {}
+                _ = self.children.recv() => {}
+                () = sleep(LOOK_AGAIN) => {}
+                signal = self.signals.next() => match self.interrupted {
+                    None => {
+                        self.interrupted = Some((signal, now));
+                        heard(Heard::Interrupted(signal));
+                    }
+                    Some((_, first)) => {
+                        if self.interactive && first.elapsed() > SAME_SIGNAL {
+                            kill_at = kill_at.min(now);
+                        }
+                    }
+                },
+            }
+        }
+    }
+}
+
+async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep_until(moment).await,
+        None => pending().await,
+    }
+}

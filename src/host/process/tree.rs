@@ -1,0 +1,122 @@
+//! The processes that belong to an agent: its leader and everything that descends from it or from rooda.
+
+use std::collections::HashSet;
+use std::fs;
+use std::sync::LazyLock;
+
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process, kill_process_group, waitid,
+    waitpid,
+};
+
+#[derive(Debug)]
+pub(super) struct Tree<'a> {
+    leader: Pid,
+    /// Children that rooda had before its first agent. They are not the agent's, and are left alone.
+    foreign: &'a HashSet<Pid>,
+}
+
+impl<'a> Tree<'a> {
+    pub(super) fn new(leader: Pid, foreign: &'a HashSet<Pid>) -> Self {
+        Tree { leader, foreign }
+    }
+
+    /// Whether the leader has ended. Its status stays with the kernel until the tree is gone.
+    pub(super) fn leader_ended(&self) -> bool {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        !matches!(waitid(WaitId::Pid(self.leader), options), Ok(None))
+    }
+
+    /// Takes the status of orphans that came to rooda and have ended. The leader's is not taken here.
+    pub(super) fn reap_orphans(&self) {
+        for pid in own_children() {
+            if pid != self.leader && !self.foreign.contains(&pid) {
+                waitpid(Some(pid), WaitOptions::NOHANG).ok();
+            }
+        }
+    }
+
+    /// Every process of the tree that is alive.
+    pub(super) fn living(&self) -> Vec<Pid> {
+        let mut living = Vec::new();
+        let mut unseen = own_children();
+        unseen.retain(|pid| !self.foreign.contains(pid));
+        while let Some(pid) = unseen.pop() {
+            if pid == self.leader && self.leader_ended() {
+                continue;
+            }
+            if is_alive(pid) && !living.contains(&pid) {
+                living.push(pid);
+                unseen.extend(children_of(&pid.as_raw_nonzero().to_string()));
+            }
+        }
+        living
+    }
+
+    /// Signals the group, which cannot be outrun by forking, and then all the rest.
+    pub(super) fn signal(&self, signal: Signal) {
+        kill_process_group(self.leader, signal).ok();
+        for pid in self.living() {
+            kill_process(pid, signal).ok();
+        }
+    }
+}
+
+/// The children of rooda, whichever of its threads they belong to.
+pub(super) fn own_children() -> Vec<Pid> {
+    children_of("self")
+}
+
+/// Whether the kernel was built with lists of children.
+static HAS_LISTS: LazyLock<bool> =
+    LazyLock::new(|| fs::exists("/proc/thread-self/children").unwrap_or(false));
+
+fn children_of(process: &str) -> Vec<Pid> {
+    if !*HAS_LISTS {
+        return children_by_parent(process);
+    }
+    let tasks = fs::read_dir(format!("/proc/{process}/task"));
+    // A list that cannot be read belongs to a thread that is gone.
+    tasks
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|task| fs::read_to_string(task.path().join("children")).ok())
+        .flat_map(|list| {
+            list.split_whitespace()
+                .filter_map(parse_pid)
+                .collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+/// The slow way: look at every process for its parent.
+fn children_by_parent(process: &str) -> Vec<Pid> {
+    let parent = match process {
+        "self" => std::process::id().to_string(),
+        pid => pid.to_owned(),
+    };
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    processes
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| fields(name).is_some_and(|(_, its_parent)| its_parent == parent))
+        .filter_map(|name| parse_pid(&name))
+        .collect()
+}
+
+fn is_alive(pid: Pid) -> bool {
+    fields(&pid.as_raw_nonzero().to_string())
+        .is_some_and(|(state, _)| !matches!(state.as_str(), "Z" | "X"))
+}
+
+/// The state and the parent of a process.
+fn fields(pid: &str) -> Option<(String, String)> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in the second field may hold spaces and brackets; what follows the last bracket is safe.
+    let mut rest = stat.rsplit(')').next()?.split_whitespace();
+    Some((rest.next()?.to_owned(), rest.next()?.to_owned()))
+}
+
+fn parse_pid(text: &str) -> Option<Pid> {
+    Pid::from_raw(text.parse().ok()?)
+}

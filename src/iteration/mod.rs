@@ -1,0 +1,15 @@
+//! What an iteration was: its output, its promise, its outcome, and what that means for the run.
+
+mod outcome;
+mod plain;
+mod progress;
+mod promise;
+mod stats;
+mod tail;
+
+pub use outcome::{Cut, End, Failure, Outcome, judge};
+pub use plain::{SafeForTerminal, plain_text, safe_for_terminal};
+pub use progress::{Progress, Step};
+pub use promise::{FAILURE, Promised, Rule, scan};
+pub use stats::Stats;
+pub use tail::{Stream, Tail};

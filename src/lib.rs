@@ -1,0 +1,95 @@
+//! rooda runs AI coding CLIs in OODA loops: each iteration is a fresh process with a freshly composed prompt, and state
+//! lives in files.
+//!
+//! # The house
+//!
+//! Only [`host`] touches the world: processes, files, the environment, the clock, the terminal. Only [`runner`],
+//! [`commands`] and this file use it. Everything else is plain functions and values, tested without doubles; clippy's
+//! `disallowed-methods` holds the walls. A run is: layers → [`config::resolve`] → [`plan::Plan`] → [`runner::run`], which
+//! tells what happens as [`event::Event`]s, which [`report`] turns into bytes.
+
+pub mod agent;
+pub mod cli;
+pub mod commands;
+pub mod config;
+pub mod error;
+pub mod event;
+pub mod host;
+pub mod iteration;
+pub mod plan;
+pub mod prompt;
+pub mod report;
+pub mod runner;
+pub mod signal;
+pub mod status;
+pub mod units;
+pub mod world;
+
+use clap::Parser;
+
+use crate::cli::{Cli, Command};
+use crate::error::{Error, ErrorKind};
+use crate::host::{Clock, Console};
+use crate::world::World;
+
+/// Runs the program and answers with its exit code.
+pub fn main() -> u8 {
+    let Ok(console) = Console::start(Console::stderr_is_terminal()) else {
+        return ErrorKind::Internal.exit_code();
+    };
+    let world = World {
+        arguments: host::arguments(),
+        environment: host::environment(),
+        clock: Clock::start(),
+        console,
+    };
+    match Cli::try_parse_from(&world.arguments) {
+        Ok(cli) => dispatch(&world, &cli).unwrap_or_else(|error| refuse(&world, &error)),
+        Err(error) => explain(&world, &error),
+    }
+}
+
+fn dispatch(world: &World, cli: &Cli) -> Result<u8, Error> {
+    let code = match &cli.command {
+        None if cli.version => commands::version::run(world),
+        None => return commands::run::procedure(world, &cli.run),
+        Some(Command::Run(arguments)) => return commands::run::procedure(world, arguments),
+        Some(Command::Loop(arguments)) => return commands::run::task(world, arguments),
+        Some(Command::List(arguments)) => commands::list::run(world, arguments)?,
+        Some(Command::Info(arguments)) => commands::info::run(world, arguments)?,
+        Some(Command::Demo) => return commands::demo::run(world),
+        Some(Command::DemoAgent) => commands::demo_agent::run(world)?,
+        Some(Command::Schema) => commands::schema::run(world),
+        Some(Command::Completions { shell }) => commands::completions::run(world, *shell),
+        Some(Command::Version) => commands::version::run(world),
+    };
+    world.console.flush_blocking();
+    Ok(code)
+}
+
+fn refuse(world: &World, error: &Error) -> u8 {
+    world.console.err(error.to_string().into_bytes());
+    world.console.flush_blocking();
+    error.kind.exit_code()
+}
+
+/// Help that was asked for goes to standard output; a mistake is a usage error.
+fn explain(world: &World, error: &clap::Error) -> u8 {
+    let text = error.render();
+    let text = if error.use_stderr() && !Console::stderr_is_terminal()
+        || !error.use_stderr() && !Console::stdout_is_terminal()
+    {
+        text.to_string()
+    } else {
+        text.ansi().to_string()
+    };
+    let code = if error.use_stderr() {
+        world.console.err(text.into_bytes());
+        ErrorKind::Usage.exit_code()
+    } else {
+        world.console.out(text.into_bytes());
+        0
+    };
+    world.console.flush_blocking();
+    code
+}

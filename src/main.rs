@@ -1,0 +1,7 @@
+//! The program. All of it is in the library.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ExitCode::from(rooda::main())
+}

@@ -1,0 +1,83 @@
+//! The prompt of an iteration, from the texts of its fragments.
+
+use super::builtin_text;
+use super::template::render;
+use crate::config::FragmentSource;
+use crate::error::{Error, ErrorKind};
+use crate::plan::{Plan, Work};
+
+/// A fragment with the text that was read for it.
+#[derive(Debug)]
+pub struct Text<'a> {
+    pub fragment: &'a FragmentSource,
+    pub text: String,
+}
+
+/// Composes the prompt of a plan. `texts` are those of its fragments, in their order.
+pub fn compose(plan: &Plan, texts: Vec<Text>) -> Result<String, Error> {
+    let promise = &plan.completion_promise.value.0;
+    let mut problems = Vec::new();
+    let mut rendered = texts.into_iter().filter_map(|text| {
+        fill_in(text, promise)
+            .map_err(|error| problems.push(error))
+            .ok()
+    });
+    let mut prompt = String::new();
+    match &plan.work {
+        Work::Task(task) => {
+            prompt.push_str(task.trim_end());
+            prompt.push('\n');
+            context(&mut prompt, &plan.context);
+            let rules = builtin_text("loop/promise.md").unwrap_or_default();
+            let rules = render(rules, &Default::default(), promise)
+                .map_err(|told| Error::new(ErrorKind::Internal, told))?;
+            section(&mut prompt, "PROMISE", [rules.as_str()]);
+        }
+        Work::Phases(phases) => {
+            prompt.push_str("# OODA Loop Iteration\n");
+            context(&mut prompt, &plan.context);
+            for (phase, fragments) in phases {
+                let texts: Vec<String> = rendered.by_ref().take(fragments.len()).collect();
+                section(
+                    &mut prompt,
+                    phase.heading(),
+                    texts.iter().map(String::as_str),
+                );
+            }
+        }
+    }
+    drop(rendered);
+    Error::join(problems)?;
+    Ok(prompt)
+}
+
+fn fill_in(text: Text, promise: &str) -> Result<String, Error> {
+    let Some(parameters) = &text.fragment.parameters else {
+        return Ok(text.text);
+    };
+    render(&text.text, parameters, promise).map_err(|told| {
+        let origin = &text.fragment.origin;
+        let place = match &text.fragment.place {
+            Some(place) => format!("{place}: "),
+            None => String::new(),
+        };
+        Error::new(ErrorKind::Config, format_args!("{place}{origin}: {told}"))
+    })
+}
+
+fn context(prompt: &mut String, context: &[String]) {
+    if !context.is_empty() {
+        section(prompt, "CONTEXT", context.iter().map(String::as_str));
+    }
+}
+
+/// A heading and texts, with exactly one blank line between them. The texts themselves are not touched otherwise.
+fn section<'a>(prompt: &mut String, heading: &str, texts: impl IntoIterator<Item = &'a str>) {
+    prompt.push_str("\n## ");
+    prompt.push_str(heading);
+    for (index, text) in texts.into_iter().enumerate() {
+        prompt.push_str(if index == 0 { "\n" } else { "\n\n" });
+        prompt.push_str(text.trim_end_matches(['\n', '\r']));
+    }
+    prompt.push('\n');
+}

@@ -1,0 +1,123 @@
+//! Fragments with parameters.
+
+use std::collections::BTreeMap;
+
+use minijinja::{Environment, UndefinedBehavior, Value};
+
+/// What every template may use beside its own parameters.
+const COMPLETION_PROMISE: &str = "completion_promise";
+
+/// Fills in a template. A variable without a value is an error, and so is a parameter that nothing uses: both are
+/// most likely a slip of the pen. The error says what is wrong, not where; the caller knows that.
+pub(super) fn render(
+    text: &str,
+    parameters: &BTreeMap<String, serde_json::Value>,
+    completion_promise: &str,
+) -> Result<String, String> {
+    let mut environment = Environment::new();
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    let template = environment
+        .template_from_str(text)
+        .map_err(|error| explain(&error))?;
+    let used = template.undeclared_variables(false);
+    if let Some(name) = parameters.keys().find(|name| !used.contains(*name)) {
+        return Err(format!("the parameter `{name}` is not used in it"));
+    }
+    let mut missing: Vec<&String> = used
+        .iter()
+        .filter(|name| *name != COMPLETION_PROMISE && !parameters.contains_key(*name))
+        .filter(|name| environment.globals().all(|(global, _)| global != *name))
+        .collect();
+    missing.sort_unstable();
+    if let Some(name) = missing.first() {
+        return Err(format!("the parameter `{name}` is missing"));
+    }
+    let given = parameters
+        .iter()
+        .map(|(name, value)| (name.as_str(), template_value(value)));
+    // A parameter of that name wins: the later one of two pairs counts.
+    let promise = [(COMPLETION_PROMISE, Value::from(completion_promise))];
+    template
+        .render(Value::from_pairs(promise.into_iter().chain(given)))
+        .map_err(|error| explain(&error))
+}
+
+fn template_value(value: &serde_json::Value) -> Value {
+    match value {
+        serde_json::Value::String(text) => text.as_str().into(),
+        serde_json::Value::Bool(flag) => (*flag).into(),
+        serde_json::Value::Number(number) => number.as_i64().unwrap_or_default().into(),
+        // Configuration files cannot hold others here.
+        other => other.to_string().into(),
+    }
+}
+
+fn explain(error: &minijinja::Error) -> String {
+    let what = match error.detail() {
+        Some(detail) => format!("{}: {detail}", error.kind()),
+        None => error.kind().to_string(),
+    };
+    match error.line() {
+        Some(line) => format!("template error in line {line}: {what}"),
+        None => format!("template error: {what}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn render_with(text: &str, parameters: &[(&str, &str)]) -> Result<String, String> {
+        let parameters = parameters
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).into()))
+            .collect();
+        render(text, &parameters, "DONE")
+    }
+
+    #[test]
+    fn parameters_are_filled_in() {
+        assert_eq!(
+            render_with(
+                "{{ a }}: <promise>{{ completion_promise }}</promise>",
+                &[("a", "x")]
+            ),
+            Ok("x: <promise>DONE</promise>".to_owned())
+        );
+        assert_eq!(
+            render_with("{% if a %}yes{% endif %}", &[("a", "1")]),
+            Ok("yes".to_owned())
+        );
+        assert_eq!(
+            render_with("{% for i in range(2) %}{{ i }}{% endfor %}", &[]),
+            Ok("01".to_owned())
+        );
+    }
+
+    #[test]
+    fn slips_are_errors() {
+        assert_eq!(
+            render_with("{{ b }}", &[]),
+            Err("the parameter `b` is missing".to_owned())
+        );
+        assert_eq!(
+            render_with("text", &[("a", "1")]),
+            Err("the parameter `a` is not used in it".to_owned())
+        );
+        assert!(
+            render_with("one\n{{ a", &[])
+                .is_err_and(|told| told.starts_with("template error in line 2: syntax error"))
+        );
+    }
+
+    #[test]
+    fn the_promise_of_a_parameter_wins() {
+        assert_eq!(
+            render_with(
+                "{{ completion_promise }}",
+                &[("completion_promise", "MINE")]
+            ),
+            Ok("MINE".to_owned())
+        );
+    }
+}

@@ -1,0 +1,129 @@
+//! An event as a JSON object, for `--log-format json`.
+
+use serde_json::{Value, json};
+
+use crate::event::What;
+use crate::iteration::{Outcome, Promised};
+use crate::plan::Limit;
+
+/// What happened, for machines. Output and the ticks of a running agent are not logged.
+pub(super) fn event_json(what: &What) -> Option<Value> {
+    Some(match what {
+        What::Output { .. } => return None,
+        What::RunStarted {
+            procedure,
+            task_id,
+            limit,
+            command,
+        } => json!({
+            "event": "run_started",
+            "procedure": procedure,
+            "task_id": task_id,
+            "max_iterations": match limit {
+                Limit::Unlimited => Value::Null,
+                Limit::AtMost(limit) => limit.get().into(),
+            },
+            "command": command,
+        }),
+        What::IterationStarted { iteration } => {
+            json!({"event": "iteration_started", "iteration": iteration})
+        }
+        What::PromptReady { iteration, bytes } => {
+            json!({"event": "prompt_ready", "iteration": iteration, "bytes": bytes})
+        }
+        What::PhaseAnnounced { iteration, phase } => {
+            json!({"event": "phase_announced", "iteration": iteration, "phase": phase})
+        }
+        What::Running {
+            iteration,
+            phase,
+            elapsed,
+            since_output,
+        } => json!({
+            "event": "iteration_running",
+            "iteration": iteration,
+            "phase": phase,
+            "elapsed_ms": elapsed.as_millis() as u64,
+            "since_output_ms": since_output.as_millis() as u64,
+        }),
+        What::OutputTruncated {
+            iteration,
+            kept,
+            total,
+        } => json!({
+            "event": "output_truncated",
+            "iteration": iteration,
+            "kept_bytes": kept,
+            "total_bytes": total,
+        }),
+        What::LeftBehind { iteration, ended } => {
+            json!({"event": "processes_left_behind", "iteration": iteration, "ended": ended})
+        }
+        What::Survived {
+            iteration,
+            processes,
+        } => json!({
+            "event": "processes_survived",
+            "iteration": iteration,
+            "processes": processes,
+        }),
+        What::PromiseIgnored {
+            iteration,
+            promised,
+        } => json!({
+            "event": "promise_ignored",
+            "iteration": iteration,
+            "promised": match promised {
+                Promised::Nothing => "nothing",
+                Promised::Success => "success",
+                Promised::Failure => "failure",
+            },
+        }),
+        What::Interrupting { reason } => {
+            json!({"event": "interrupting", "reason": reason.to_string()})
+        }
+        What::IterationCompleted {
+            iteration,
+            outcome,
+            duration,
+            consecutive_failures,
+            failure_threshold,
+            promise: _,
+            last_lines,
+        } => {
+            let (name, failure) = match outcome {
+                Outcome::Continue => ("success", None),
+                Outcome::JobDone => ("job_done", None),
+                Outcome::Failed(failure) => ("failure", Some(failure)),
+                Outcome::Interrupted => ("interrupted", None),
+            };
+            json!({
+                "event": "iteration_completed",
+                "iteration": iteration,
+                "outcome": name,
+                "failure_class": failure.map(|failure| failure.class()),
+                "failure": failure.map(ToString::to_string),
+                "duration_ms": duration.as_millis() as u64,
+                "consecutive_failures": consecutive_failures,
+                "failure_threshold": failure_threshold,
+                "last_lines": last_lines,
+            })
+        }
+        What::RunEnded {
+            reason,
+            stats,
+            total,
+        } => json!({
+            "event": "run_ended",
+            "status": reason.status(),
+            "exit_code": reason.status().exit_code(),
+            "reason": reason.to_string(),
+            "total_ms": total.as_millis() as u64,
+            "iterations": stats.count(),
+            "min_ms": stats.min().as_millis() as u64,
+            "max_ms": stats.max().as_millis() as u64,
+            "mean_ms": stats.mean().as_millis() as u64,
+            "stddev_ms": stats.stddev().as_millis() as u64,
+        }),
+    })
+}

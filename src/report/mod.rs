@@ -1,0 +1,12 @@
+//! Events and plans in, bytes out. Nothing in here knows a file, a clock or a terminal.
+
+mod catalogue;
+mod dry_run;
+mod json;
+mod log_line;
+mod terminal;
+
+pub use catalogue::{info_json, info_text, list_json, list_text};
+pub use dry_run::{Check, dry_run};
+pub use log_line::{LineStyle, LogLine};
+pub use terminal::{Line, PROGRESS, Report, Terminal, say};

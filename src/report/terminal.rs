@@ -1,0 +1,352 @@
+//! The log: one line for everything worth telling, a status line on a terminal, a heartbeat elsewhere.
+
+use std::io::Write;
+use std::time::Duration;
+
+use tracing::Level;
+
+use super::json::event_json;
+use crate::config::Phase;
+use crate::event::{Event, Moment, What};
+use crate::iteration::{Outcome, Promised, SafeForTerminal, safe_for_terminal};
+use crate::plan::Limit;
+use crate::units::{Count, Elapsed, Size};
+
+/// How long nothing may be heard of a running iteration where there is no status line.
+const HEARTBEAT: Duration = Duration::from_secs(60);
+
+/// Tells the log and shows the agent's output. `say` is called for each line, `status` with what the status line
+/// should show, if there is one.
+#[derive(Debug)]
+pub struct Terminal<Out> {
+    /// Where the agent's output goes, if it is to be shown.
+    output: Option<Out>,
+    /// Set where the output goes to a terminal, which must not obey the agent.
+    safe: Option<SafeForTerminal>,
+    has_status_line: bool,
+    limit: Limit,
+    next_heartbeat: Duration,
+    mid_line: bool,
+}
+
+/// Hands a line to the log.
+pub fn say(at: Moment, line: &Line) {
+    let time = at.time.as_millisecond();
+    let since_start = at.since_start.as_millis() as u64;
+    let event = line.event.as_ref().map(ToString::to_string);
+    let event = event.as_deref().unwrap_or_default();
+    let (message, continuation) = (line.message.as_str(), line.is_continuation);
+    // The level of a tracing event is part of its call site, so each one needs its own.
+    macro_rules! at_level {
+        ($level:expr) => {
+            tracing::event!(
+                target: PROGRESS,
+                $level,
+                message,
+                time,
+                since_start,
+                continuation,
+                event
+            )
+        };
+    }
+    match line.level {
+        Level::ERROR => at_level!(Level::ERROR),
+        Level::WARN => at_level!(Level::WARN),
+        Level::INFO => at_level!(Level::INFO),
+        _ => at_level!(Level::DEBUG),
+    }
+}
+
+/// The target of the lines that tell of the run, in contrast to diagnostics.
+pub const PROGRESS: &str = "rooda::progress";
+
+/// A line for the log.
+#[derive(Debug)]
+pub struct Line {
+    pub level: Level,
+    pub message: String,
+    pub is_continuation: bool,
+    pub event: Option<serde_json::Value>,
+}
+
+/// What becomes of an event.
+#[derive(Debug, Default)]
+pub struct Report {
+    pub lines: Vec<Line>,
+    /// `Some(None)`: the status line goes away.
+    pub status: Option<Option<String>>,
+}
+
+impl Report {
+    fn line(&mut self, level: Level, message: impl Into<String>) {
+        self.lines.push(Line {
+            level,
+            message: message.into(),
+            is_continuation: false,
+            event: None,
+        });
+    }
+
+    fn continuation(&mut self, level: Level, message: impl Into<String>) {
+        self.lines.push(Line {
+            level,
+            message: message.into(),
+            is_continuation: true,
+            event: None,
+        });
+    }
+}
+
+impl<Out: Write> Terminal<Out> {
+    pub fn new(output: Option<Out>, output_is_terminal: bool, has_status_line: bool) -> Self {
+        Terminal {
+            output,
+            safe: output_is_terminal.then(safe_for_terminal),
+            has_status_line,
+            limit: Limit::Unlimited,
+            next_heartbeat: HEARTBEAT,
+            mid_line: false,
+        }
+    }
+
+    pub fn report(&mut self, event: &Event) -> Report {
+        let mut report = Report::default();
+        self.tell(&event.what, &mut report);
+        if let Some(first) = report.lines.first_mut() {
+            first.event = event_json(&event.what);
+        }
+        report
+    }
+
+    fn tell(&mut self, what: &What, report: &mut Report) {
+        match what {
+            What::RunStarted {
+                procedure,
+                limit,
+                command,
+                task_id,
+            } => {
+                self.limit = *limit;
+                let bound = match limit {
+                    Limit::Unlimited => "unlimited".to_owned(),
+                    Limit::AtMost(limit) => {
+                        format!("max {}", Count(limit.get().into(), "iteration"))
+                    }
+                };
+                let task = if task_id == procedure {
+                    String::new()
+                } else {
+                    format!(", task {task_id}")
+                };
+                let message = format!("Starting procedure: {procedure} ({bound}{task})");
+                report.line(Level::INFO, message);
+                report.line(Level::DEBUG, format!("AI command: {command}"));
+            }
+            What::IterationStarted { iteration } => {
+                self.next_heartbeat = HEARTBEAT;
+                let name = self.name(*iteration);
+                report.line(Level::INFO, format!("{name} starting..."));
+            }
+            What::PromptReady { iteration, bytes } => {
+                let message = format!(
+                    "{}: prompt assembled, {}",
+                    self.name(*iteration),
+                    Size(*bytes as u64)
+                );
+                report.line(Level::DEBUG, message);
+            }
+            What::Output { bytes, .. } => self.show(bytes),
+            What::PhaseAnnounced { iteration, phase } => {
+                let message = format!("{}: phase {}", self.name(*iteration), phase.heading());
+                report.line(Level::DEBUG, message);
+            }
+            What::Running {
+                iteration,
+                phase,
+                elapsed,
+                since_output,
+            } => self.running(*iteration, *phase, *elapsed, *since_output, report),
+            What::OutputTruncated {
+                iteration,
+                kept,
+                total,
+            } => {
+                let message = format!(
+                    "{}: output truncated: kept the last {} of {}; what came before is not scanned",
+                    self.name(*iteration),
+                    Size(*kept),
+                    Size(*total)
+                );
+                report.line(Level::WARN, message);
+            }
+            What::LeftBehind { iteration, ended } => {
+                let processes = Count(*ended as u64, "process");
+                let message = format!(
+                    "{}: ended {processes} that the agent left behind",
+                    self.name(*iteration)
+                );
+                report.line(Level::INFO, message);
+            }
+            What::Survived {
+                iteration,
+                processes,
+            } => {
+                let message = format!(
+                    "{}: {processes} of the agent's processes did not end, not even with SIGKILL; going on",
+                    self.name(*iteration)
+                );
+                report.line(Level::WARN, message);
+            }
+            What::PromiseIgnored {
+                iteration,
+                promised,
+            } => {
+                let word = match promised {
+                    Promised::Nothing => "nothing",
+                    Promised::Success => "success",
+                    Promised::Failure => "failure",
+                };
+                let message = format!(
+                    "{}: the agent had promised {word} before it was ended; that does not count",
+                    self.name(*iteration)
+                );
+                report.line(Level::WARN, message);
+            }
+            What::Interrupting { reason } => {
+                report.status = Some(None);
+                report.line(Level::WARN, format!("{reason}: ending the agent"));
+            }
+            What::IterationCompleted { .. } => self.completed(what, report),
+            What::RunEnded {
+                reason,
+                stats,
+                total,
+            } => {
+                report.status = Some(None);
+                use crate::status::Status;
+                let level = match reason.status() {
+                    Status::Success | Status::MaxIters => Level::INFO,
+                    Status::Exhausted | Status::Interrupted => Level::WARN,
+                    Status::Aborted => Level::ERROR,
+                };
+                let total = Elapsed(*total);
+                let iterations = Count(stats.count().into(), "iteration");
+                let message = match reason.status() {
+                    Status::MaxIters => format!("{reason} (total: {total})"),
+                    Status::Success | Status::Aborted | Status::Exhausted | Status::Interrupted => {
+                        format!("{reason} ({iterations} completed, total: {total})")
+                    }
+                };
+                report.line(level, message);
+                if stats.count() > 0 {
+                    report.continuation(Level::INFO, format!("Iteration timing: {stats}"));
+                }
+            }
+        }
+    }
+
+    fn completed(&mut self, what: &What, report: &mut Report) {
+        let What::IterationCompleted {
+            iteration,
+            outcome,
+            duration,
+            consecutive_failures,
+            failure_threshold,
+            promise,
+            last_lines,
+        } = what
+        else {
+            return;
+        };
+        self.finish_line();
+        report.status = Some(None);
+        let (level, outcome) = match outcome {
+            Outcome::Continue => (Level::INFO, "(success)".to_owned()),
+            Outcome::JobDone => (Level::INFO, format!("(success, promised \"{promise}\")")),
+            Outcome::Failed(failure) => (
+                Level::WARN,
+                format!(
+                    "(failure, consecutive: {consecutive_failures}/{failure_threshold}): {failure}"
+                ),
+            ),
+            Outcome::Interrupted => (Level::WARN, "(interrupted)".to_owned()),
+        };
+        let name = self.name(*iteration);
+        let duration = Elapsed(*duration);
+        report.line(level, format!("{name} completed in {duration} {outcome}"));
+        if self.output.is_none() && !last_lines.is_empty() {
+            report.continuation(Level::WARN, "The agent's last lines:");
+            for line in last_lines {
+                report.continuation(Level::WARN, format!("| {line}"));
+            }
+        }
+    }
+
+    fn running(
+        &mut self,
+        iteration: u32,
+        phase: Option<Phase>,
+        elapsed: Duration,
+        since_output: Duration,
+        report: &mut Report,
+    ) {
+        let phase = match phase {
+            Some(phase) => format!("phase {}, ", phase.heading()),
+            None => String::new(),
+        };
+        let message = format!(
+            "{} running for {}, {phase}last output {} ago",
+            self.name(iteration),
+            whole(elapsed),
+            whole(since_output)
+        );
+        if self.has_status_line {
+            report.status = Some(Some(message));
+        } else if elapsed >= self.next_heartbeat {
+            self.next_heartbeat = elapsed + HEARTBEAT;
+            report.line(Level::INFO, message);
+        }
+    }
+
+    fn name(&self, iteration: u32) -> String {
+        match self.limit {
+            Limit::Unlimited => format!("Iteration {iteration}"),
+            Limit::AtMost(limit) => format!("Iteration {iteration}/{limit}"),
+        }
+    }
+
+    /// Shows output. A reader that went away is no reason to stop.
+    fn show(&mut self, bytes: &[u8]) {
+        let Some(output) = &mut self.output else {
+            return;
+        };
+        let shown = match &mut self.safe {
+            Some(safe) => safe.chunk(bytes).into(),
+            None => std::borrow::Cow::Borrowed(bytes),
+        };
+        if let Some(last) = shown.last() {
+            self.mid_line = *last != b'\n';
+        }
+        output.write_all(&shown).ok();
+    }
+
+    /// The agent's last line may lack its end; ours begins on a new one.
+    fn finish_line(&mut self) {
+        if let Some(output) = &mut self.output
+            && self.mid_line
+        {
+            output.write_all(b"\n").ok();
+            self.mid_line = false;
+        }
+    }
+}
+
+/// A running time in whole seconds: the tenths would only flicker.
+fn whole(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        _ => Elapsed(Duration::from_secs(seconds)).to_string(),
+    }
+}

@@ -1,0 +1,264 @@
+//! The loop. It connects the pure parts with the edge and tells what happens; it decides nothing itself.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::agent::PhaseWatch;
+use crate::config::{Origin, Phase};
+use crate::error::{Error, ErrorKind};
+use crate::event::{Event, Moment, What};
+use crate::host::{self, Clock, Command, Console, Heard, Limits, Ran, Signals, Supervisor};
+use crate::iteration::{Cut, End, Outcome, Progress, Promised, Rule, Step, judge, scan};
+use crate::plan::{Agent, Plan};
+use crate::prompt::{self, Text};
+use crate::status::{Reason, Status};
+
+/// How many lines of a failed agent's output are told.
+const LAST_LINES: usize = 15;
+
+/// The world as a run needs it.
+#[derive(Debug)]
+pub struct Host {
+    pub clock: Clock,
+    pub console: Console,
+    pub signals: Signals,
+    pub supervisor: Supervisor,
+}
+
+/// Runs a plan to its end.
+pub async fn run(
+    plan: &Plan,
+    agent: &Agent,
+    host: &mut Host,
+    emit: &mut impl FnMut(&Event),
+) -> Status {
+    let started = host.clock.now().since_start;
+    let clock = host.clock;
+    let mut tell = |at: Moment, what: What| emit(&Event { at, what });
+    tell(
+        clock.now(),
+        What::RunStarted {
+            procedure: &plan.procedure,
+            task_id: &plan.task_id,
+            limit: plan.limit.value,
+            command: &agent.command.text,
+        },
+    );
+    let run_timeout = plan.run_timeout.value.at().map(|span| span.0);
+    let mut progress = Progress::new(
+        plan.limit.value,
+        plan.failure_threshold.value.0,
+        run_timeout,
+        &plan.completion_promise.value.0,
+    );
+    let reason = loop {
+        if let Some(signal) = host.signals.pending().await {
+            break Reason::Interrupted { signal };
+        }
+        let elapsed = clock.now().since_start.saturating_sub(started);
+        let iteration = match progress.next(elapsed) {
+            Step::Run(iteration) => iteration,
+            Step::Stop(reason) => break reason,
+        };
+        let before = clock.now();
+        tell(before, What::IterationStarted { iteration });
+        let prompt = match assemble(plan) {
+            Ok(prompt) => prompt,
+            Err(error) => {
+                break Reason::CannotPrompt {
+                    problem: one_line(&error),
+                };
+            }
+        };
+        let bytes = prompt.len();
+        tell(clock.now(), What::PromptReady { iteration, bytes });
+        let limits = limits(plan, run_timeout.map(|timeout| (timeout, elapsed)));
+        let ran = match iterate(iteration, &prompt, agent, limits, host, &mut tell).await {
+            Ok(ran) => ran,
+            Err(error) => {
+                break Reason::CannotStart {
+                    problem: error.to_string(),
+                };
+            }
+        };
+        let promised = scan(
+            &ran.output,
+            Rule {
+                promise: &plan.completion_promise.value.0,
+                matching: plan.promise_match.value,
+                prompt: &prompt,
+            },
+        );
+        let outcome = judge(ran.end, promised);
+        let duration = clock.now().since_start.saturating_sub(before.since_start);
+        progress.record(outcome, duration);
+        notices(iteration, &ran, promised, clock.now(), &mut tell);
+        tell(
+            clock.now(),
+            What::IterationCompleted {
+                iteration,
+                outcome,
+                duration,
+                consecutive_failures: progress.consecutive_failures(),
+                failure_threshold: plan.failure_threshold.value.0.get(),
+                promise: &plan.completion_promise.value.0,
+                last_lines: match outcome {
+                    Outcome::Failed(_) => ran.output.last_lines(LAST_LINES),
+                    Outcome::Continue | Outcome::JobDone | Outcome::Interrupted => Vec::new(),
+                },
+            },
+        );
+        if let Some(signal) = ran.interrupted
+            && outcome != Outcome::JobDone
+        {
+            break Reason::Interrupted { signal };
+        }
+    };
+    let total = clock.now().since_start.saturating_sub(started);
+    tell(
+        clock.now(),
+        What::RunEnded {
+            reason: &reason,
+            stats: progress.stats(),
+            total,
+        },
+    );
+    reason.status()
+}
+
+/// Reads the fragments anew and composes the prompt: the agent may have changed them.
+pub fn assemble(plan: &Plan) -> Result<String, Error> {
+    let mut problems = Vec::new();
+    let mut texts = Vec::new();
+    for fragment in plan.work.fragments() {
+        let read = match &fragment.origin {
+            Origin::Inline(text) => Ok(text.clone()),
+            Origin::BuiltIn(name) => prompt::builtin_text(name)
+                .map(str::to_owned)
+                .ok_or_else(|| Error::new(ErrorKind::NoInput, "there is no such built-in prompt")),
+            Origin::File(path) => host::read_prompt(Path::new(path))
+                .map_err(|error| Error::caused(ErrorKind::NoInput, &error)),
+        };
+        match read {
+            Ok(text) => texts.push(Text { fragment, text }),
+            Err(error) => problems.push(error),
+        }
+    }
+    Error::join(problems)?;
+    prompt::compose(plan, texts)
+}
+
+/// What one iteration may take: its own timeout, or what is left of the run's if that is less.
+fn limits(plan: &Plan, run: Option<(Duration, Duration)>) -> Limits {
+    let own = plan.iteration_timeout.value.at().map(|span| span.0);
+    let left = run.map(|(timeout, elapsed)| (timeout.saturating_sub(elapsed), timeout));
+    let deadline = match (own, left) {
+        (Some(own), Some((left, timeout))) if left <= own => Some((left, Cut::RunTimeout(timeout))),
+        (Some(own), _) => Some((own, Cut::IterationTimeout(own))),
+        (None, Some((left, timeout))) => Some((left, Cut::RunTimeout(timeout))),
+        (None, None) => None,
+    };
+    Limits {
+        deadline,
+        idle: plan.idle_timeout.value.at().map(|span| span.0),
+        grace: plan.kill_grace.value.0,
+        buffer: usize::try_from(plan.max_output_buffer.value.0).unwrap_or(usize::MAX),
+    }
+}
+
+/// Runs the agent once and passes on what is heard of it.
+async fn iterate(
+    iteration: u32,
+    prompt: &str,
+    agent: &Agent,
+    limits: Limits,
+    host: &mut Host,
+    tell: &mut impl FnMut(Moment, What),
+) -> io::Result<Ran> {
+    let clock = host.clock;
+    let mut watch = PhaseWatch::default();
+    let mut phase: Option<Phase> = None;
+    let command = Command {
+        words: &agent.command.words,
+        input: prompt.as_bytes(),
+    };
+    let heard = |heard: Heard| match heard {
+        Heard::Output(stream, bytes) => {
+            let at = clock.now();
+            if let Some(announced) = watch.feed(bytes)
+                && phase.replace(announced) != Some(announced)
+            {
+                let phase = announced;
+                tell(at, What::PhaseAnnounced { iteration, phase });
+            }
+            tell(at, What::Output { stream, bytes });
+        }
+        Heard::Tick {
+            elapsed,
+            since_output,
+        } => tell(
+            clock.now(),
+            What::Running {
+                iteration,
+                phase,
+                elapsed,
+                since_output,
+            },
+        ),
+        Heard::Interrupted(signal) => {
+            let reason = &Reason::Interrupted { signal };
+            tell(clock.now(), What::Interrupting { reason });
+        }
+    };
+    host.supervisor
+        .run(command, limits, &mut host.signals, &host.console, heard)
+        .await
+}
+
+/// What else is worth knowing of an iteration.
+fn notices(
+    iteration: u32,
+    ran: &Ran,
+    promised: Promised,
+    at: Moment,
+    tell: &mut impl FnMut(Moment, What),
+) {
+    if ran.output.truncated() {
+        let (kept, total) = (ran.output.kept() as u64, ran.output.total());
+        let what = What::OutputTruncated {
+            iteration,
+            kept,
+            total,
+        };
+        tell(at, what);
+    }
+    if matches!(ran.end, End::Cut(_)) && promised != Promised::Nothing {
+        let what = What::PromiseIgnored {
+            iteration,
+            promised,
+        };
+        tell(at, what);
+    }
+    if ran.left_behind > 0 {
+        let ended = ran.left_behind;
+        tell(at, What::LeftBehind { iteration, ended });
+    }
+    if ran.survivors > 0 {
+        let processes = ran.survivors;
+        let what = What::Survived {
+            iteration,
+            processes,
+        };
+        tell(at, what);
+    }
+}
+
+fn one_line(error: &Error) -> String {
+    let messages: Vec<&str> = error
+        .problems
+        .iter()
+        .map(|problem| problem.message.as_str())
+        .collect();
+    messages.join("; ")
+}

@@ -1,0 +1,139 @@
+//! How a run ended. The names and exit codes are public API: workflows and scripts depend on them.
+
+use std::fmt;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::signal::Signal;
+use crate::units::{Count, Exactly};
+
+/// The status of an ended run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Status {
+    /// The agent promised success.
+    Success,
+    /// The failure threshold was reached, the prompt could not be assembled, or the AI command could not be started.
+    Aborted,
+    /// The iteration limit was reached.
+    MaxIters,
+    /// The run deadline was reached.
+    Exhausted,
+    /// SIGINT, SIGTERM or SIGHUP ended the run.
+    Interrupted,
+}
+
+impl Status {
+    pub const ALL: [Status; 5] = [
+        Status::Success,
+        Status::Aborted,
+        Status::MaxIters,
+        Status::Exhausted,
+        Status::Interrupted,
+    ];
+
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Status::Success => 0,
+            Status::Aborted => 1,
+            Status::MaxIters => 2,
+            Status::Exhausted => 4,
+            Status::Interrupted => 130,
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Status::Success => "success",
+            Status::Aborted => "aborted",
+            Status::MaxIters => "max-iters",
+            Status::Exhausted => "exhausted",
+            Status::Interrupted => "interrupted",
+        }
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Why a run ended: one short sentence with the numbers in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reason {
+    Promised { promise: String },
+    ConsecutiveFailures { failures: u32 },
+    CannotPrompt { problem: String },
+    CannotStart { problem: String },
+    MaxIterations { limit: NonZeroU32 },
+    RunTimeout { timeout: Duration },
+    Interrupted { signal: Signal },
+}
+
+impl Reason {
+    pub fn status(&self) -> Status {
+        match self {
+            Reason::Promised { .. } => Status::Success,
+            Reason::ConsecutiveFailures { .. }
+            | Reason::CannotPrompt { .. }
+            | Reason::CannotStart { .. } => Status::Aborted,
+            Reason::MaxIterations { .. } => Status::MaxIters,
+            Reason::RunTimeout { .. } => Status::Exhausted,
+            Reason::Interrupted { .. } => Status::Interrupted,
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Reason::Promised { promise } => write!(f, "Success: the agent promised \"{promise}\""),
+            Reason::ConsecutiveFailures { failures } => {
+                let failures = Count((*failures).into(), "consecutive failure");
+                write!(f, "Aborting after {failures}")
+            }
+            Reason::CannotPrompt { problem } => {
+                write!(f, "Aborting, the prompt cannot be assembled: {problem}")
+            }
+            Reason::CannotStart { problem } => {
+                write!(f, "Aborting, the AI command cannot be started: {problem}")
+            }
+            Reason::MaxIterations { limit } => write!(f, "Reached max iterations: {limit}"),
+            Reason::RunTimeout { timeout } => {
+                write!(f, "Reached run timeout: {}", Exactly(*timeout))
+            }
+            Reason::Interrupted { signal } => write!(f, "Interrupted by {signal}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_codes_are_distinct_and_as_documented() {
+        let codes = Status::ALL.map(|status| (status.name(), status.exit_code()));
+        assert_eq!(
+            codes,
+            [
+                ("success", 0),
+                ("aborted", 1),
+                ("max-iters", 2),
+                ("exhausted", 4),
+                ("interrupted", 130),
+            ]
+        );
+    }
+
+    #[test]
+    fn json_names_are_the_names() {
+        for status in Status::ALL {
+            let json = serde_json::to_value(status).ok();
+            assert_eq!(json, Some(status.name().into()));
+        }
+    }
+}

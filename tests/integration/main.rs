@@ -1,0 +1,12 @@
+//! The tests of the program as a whole: the real binary, real processes, real files. One file per behaviour.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests, outside of the house"
+)]
+
+mod harness;
+
+mod demo;
