@@ -1,1 +1,220 @@
-fn main() {}
+//! What rooda adds to the time and memory of its agents. Every figure stands beside a floor that was measured in the same
+//! run; ratios are medians of five. `cargo bench` runs it, `cargo bench -- capture` a part.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a measuring program, outside of the house"
+)]
+
+use std::fs;
+use std::io::Read;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+const ROODA: &str = env!("CARGO_BIN_EXE_rooda");
+const FAKE_AGENT: &str = env!("CARGO_BIN_EXE_fake_agent");
+const RUNS: usize = 5;
+
+fn main() -> ExitCode {
+    let filter = std::env::args().skip(1).find(|word| !word.starts_with('-'));
+    let parts: [(&str, fn() -> bool); 5] = [
+        ("startup", startup),
+        ("iterations", iterations),
+        ("capture", capture),
+        ("interrupt", interrupt),
+        ("memory", memory),
+    ];
+    let mut well = true;
+    for (name, measure) in parts {
+        if filter.as_ref().is_none_or(|filter| name.contains(filter)) {
+            well &= measure();
+        }
+    }
+    if well {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+/// Tells a figure and whether it keeps its bound.
+fn told(what: &str, figure: String, bound: &str, kept: bool) -> bool {
+    let verdict = if kept { "kept" } else { "NOT KEPT" };
+    println!("{what:<34} {figure:<56} bound {bound}: {verdict}");
+    kept
+}
+
+fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures[figures.len() / 2]
+}
+
+fn timed(action: impl FnOnce()) -> f64 {
+    let started = Instant::now();
+    action();
+    started.elapsed().as_secs_f64()
+}
+
+/// `rooda loop` in an empty folder, without anybody's configuration.
+fn rooda(folder: &TempDir, agent: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(ROODA);
+    command
+        .args(["loop", "task", "--ai-cmd", agent])
+        .args(arguments)
+        .current_dir(folder.path())
+        .env("HOME", folder.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command
+}
+
+fn scripted(folder: &TempDir, script: &str) -> String {
+    let path = folder.path().join("script");
+    fs::write(&path, script).unwrap();
+    format!("{FAKE_AGENT} {}", path.display())
+}
+
+fn startup() -> bool {
+    let folder = tempfile::tempdir().unwrap();
+    let time = |program: &str, arguments: &[&str]| {
+        let run = || {
+            let mut command = Command::new(program);
+            command.args(arguments).env("HOME", folder.path());
+            timed(|| drop(command.stdout(Stdio::null()).status().unwrap())) * 1e3
+        };
+        median((0..21).map(|_| run()).collect())
+    };
+    let floor = time("true", &[]);
+    let version = time(ROODA, &["--version"]);
+    let list = time(ROODA, &["list"]);
+    let figure = format!("--version {version:.1} ms, list {list:.1} ms, `true` {floor:.1} ms");
+    told("startup", figure, "10 ms", version < 10.0 && list < 10.0)
+}
+
+fn iterations() -> bool {
+    const COUNT: usize = 200;
+    let folder = tempfile::tempdir().unwrap();
+    let bare = || {
+        for _ in 0..COUNT {
+            let mut child = Command::new("true")
+                .stdin(Stdio::null())
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let mut output = Vec::new();
+            child
+                .stdout
+                .take()
+                .unwrap()
+                .read_to_end(&mut output)
+                .unwrap();
+            child.wait().unwrap();
+        }
+    };
+    let (mut floors, mut overheads) = (Vec::new(), Vec::new());
+    for _ in 0..RUNS {
+        let floor = timed(bare);
+        let mut command = rooda(&folder, "true", &["-n", &COUNT.to_string()]);
+        let ours = timed(|| drop(command.status().unwrap()));
+        floors.push(floor / COUNT as f64 * 1e3);
+        overheads.push((ours - floor) / COUNT as f64 * 1e3);
+    }
+    let (floor, overhead) = (median(floors), median(overheads));
+    let ratio = (floor + overhead) / floor;
+    let figure =
+        format!("{overhead:.2} ms over {floor:.2} ms per iteration of `true` ({ratio:.2} x)");
+    told("200 iterations", figure, "1 ms", overhead <= 1.0)
+}
+
+fn capture() -> bool {
+    const BYTES: usize = 1_000_000_000;
+    let folder = tempfile::tempdir().unwrap();
+    let agent = scripted(&folder, &format!("flood {BYTES}\n"));
+    let (mut floors, mut ratios, mut peak) = (Vec::new(), Vec::new(), 0);
+    for _ in 0..RUNS {
+        let mut piped = Command::new("sh");
+        piped.args(["-c", &format!("{agent} | cat >/dev/null")]);
+        let floor = timed(|| drop(piped.status().unwrap()));
+        let mut command = rooda(&folder, &agent, &["-n", "1"]);
+        let ours = timed(|| peak = peak.max(watch(command.spawn().unwrap()).peak));
+        floors.push(floor);
+        ratios.push(ours / floor);
+    }
+    let (floor, ratio) = (median(floors), median(ratios));
+    let figure = format!("{ratio:.2} x of `agent | cat >/dev/null` ({floor:.2} s)");
+    let fast = told("capture of 1 GB", figure, "1.5 x", ratio <= 1.5);
+    let figure = format!("{:.1} MB resident at most", peak as f64 / 1024.0);
+    told("capture of 1 GB", figure, "40 MB", peak < 40 * 1024) && fast
+}
+
+fn interrupt() -> bool {
+    let folder = tempfile::tempdir().unwrap();
+    let ready = folder.path().join("ready");
+    let bye = folder.path().join("bye");
+    let script = format!(
+        "on TERM {}\ntouch {}\nhang\n",
+        bye.display(),
+        ready.display()
+    );
+    let agent = scripted(&folder, &script);
+    let mut times = Vec::new();
+    for _ in 0..RUNS {
+        for file in [&ready, &bye] {
+            fs::remove_file(file).ok();
+        }
+        let mut child = rooda(&folder, &agent, &[]).spawn().unwrap();
+        while !ready.exists() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let pid = rustix::process::Pid::from_raw(child.id() as i32).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+        while !bye.exists() {
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        times.push(timed(|| drop(child.wait().unwrap())) * 1e3);
+    }
+    let time = median(times);
+    let figure = format!("{time:.0} ms from the agent's own exit to rooda's");
+    told("SIGINT, polite agent", figure, "150 ms", time <= 150.0)
+}
+
+fn memory() -> bool {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = rooda(&folder, "true", &["-n", "10000"]);
+    let samples = watch(command.spawn().unwrap()).samples;
+    let early = samples[samples.len() / 10];
+    let late = samples[samples.len() * 19 / 20];
+    let figure = format!("{early} KB resident after a tenth, {late} KB near the end");
+    let flat = late <= early + early / 20 + 256;
+    told("10,000 iterations", figure, "flat", flat)
+}
+
+struct Memory {
+    /// In KB, while it ran.
+    samples: Vec<u64>,
+    peak: u64,
+}
+
+/// Watches a process until it ends.
+fn watch(mut child: Child) -> Memory {
+    let status = format!("/proc/{}/status", child.id());
+    let mut memory = Memory {
+        samples: Vec::new(),
+        peak: 0,
+    };
+    while child.try_wait().unwrap().is_none() {
+        let text = fs::read_to_string(&status).unwrap_or_default();
+        let field = |name: &str| -> Option<u64> {
+            let line = text.lines().find(|line| line.starts_with(name))?;
+            line.split_whitespace().nth(1)?.parse().ok()
+        };
+        memory.samples.extend(field("VmRSS:"));
+        memory.peak = memory.peak.max(field("VmHWM:").unwrap_or(0));
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    memory
+}

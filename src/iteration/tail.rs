@@ -1,6 +1,7 @@
 //! The end of an agent's output: both streams in the order of arrival, still told apart, never over the limit.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use super::plain::plain_text;
 
@@ -15,11 +16,19 @@ pub enum Stream {
 /// every byte; nothing else comes near it.
 const MOST_RUNS: usize = 1 << 18;
 
+/// Output is kept in blocks of this size: readers fill them directly, and the oldest is used again when it is due.
+const BLOCK: usize = 256 << 10;
+
 /// A buffer of the last bytes.
 #[derive(Debug)]
 pub struct Tail {
     limit: usize,
-    bytes: VecDeque<u8>,
+    blocks: VecDeque<Box<[u8]>>,
+    unused: Option<Box<[u8]>>,
+    /// Where the kept bytes begin in the first block, and where the free ones begin in the last.
+    start: usize,
+    end: usize,
+    kept: usize,
     runs: VecDeque<Run>,
     total: u64,
     cut: [bool; 2],
@@ -35,41 +44,72 @@ impl Tail {
     pub fn new(limit: usize) -> Self {
         Tail {
             limit,
-            bytes: VecDeque::new(),
+            blocks: VecDeque::new(),
+            unused: None,
+            start: 0,
+            end: BLOCK,
+            kept: 0,
             runs: VecDeque::new(),
             total: 0,
             cut: [false; 2],
         }
     }
 
-    pub fn push(&mut self, stream: Stream, chunk: &[u8]) {
-        self.total += chunk.len() as u64;
-        let kept = &chunk[chunk.len().saturating_sub(self.limit)..];
-        self.drop_oldest((self.bytes.len() + kept.len()).saturating_sub(self.limit));
-        if kept.len() < chunk.len() {
-            self.cut[stream as usize] = true;
+    /// Room for the next bytes. What is written there counts when [`Tail::commit`] says so.
+    pub fn spare(&mut self) -> &mut [u8] {
+        if self.end == BLOCK {
+            self.end = 0;
+            let block = self.unused.take();
+            let block = block.unwrap_or_else(|| vec![0; BLOCK].into_boxed_slice());
+            self.blocks.push_back(block);
         }
-        if kept.is_empty() {
-            return;
+        match self.blocks.back_mut() {
+            Some(last) => &mut last[self.end..],
+            None => &mut [],
         }
-        self.grow(kept.len());
-        self.bytes.extend(kept);
+    }
+
+    /// Takes in the first `count` bytes of [`Tail::spare`], and gives them back to look at.
+    pub fn commit(&mut self, stream: Stream, count: usize) -> &[u8] {
+        self.end += count;
+        self.kept += count;
+        self.total += count as u64;
         match self.runs.back_mut() {
-            Some(last) if last.stream == stream => last.length += kept.len(),
-            _ => {
-                if self.runs.len() == MOST_RUNS {
-                    self.drop_oldest(self.runs.front().map_or(0, |run| run.length));
-                }
-                self.runs.push_back(Run {
-                    stream,
-                    length: kept.len(),
-                });
-            }
+            Some(last) if last.stream == stream => last.length += count,
+            _ if count > 0 => self.runs.push_back(Run {
+                stream,
+                length: count,
+            }),
+            _ => {}
+        }
+        self.drop_oldest(self.kept.saturating_sub(self.limit));
+        if self.runs.len() > MOST_RUNS {
+            self.drop_oldest(self.runs.front().map_or(0, |run| run.length));
+        }
+        match self.blocks.back() {
+            Some(last) => &last[self.end - count..self.end],
+            None => &[],
+        }
+    }
+
+    pub fn push(&mut self, stream: Stream, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let spare = self.spare();
+            let count = bytes.len().min(spare.len());
+            spare[..count].copy_from_slice(&bytes[..count]);
+            self.commit(stream, count);
+            bytes = &bytes[count..];
         }
     }
 
     fn drop_oldest(&mut self, mut count: usize) {
-        self.bytes.drain(..count);
+        self.start += count;
+        self.kept -= count;
+        // The last block stays: it is the one being filled.
+        while self.start >= BLOCK && self.blocks.len() > 1 {
+            self.unused = self.blocks.pop_front();
+            self.start -= BLOCK;
+        }
         while count > 0 {
             let Some(first) = self.runs.front_mut() else {
                 return;
@@ -84,17 +124,21 @@ impl Tail {
         }
     }
 
-    /// Grows by doubling, but never past the limit: a `VecDeque` left to itself would take up to twice as much.
-    fn grow(&mut self, more: usize) {
-        let needed = self.bytes.len() + more;
-        if needed > self.bytes.capacity() {
-            let capacity = (self.bytes.capacity() * 2).clamp(needed, self.limit.max(needed));
-            self.bytes.reserve_exact(capacity - self.bytes.len());
-        }
+    /// The kept bytes of a range, block by block.
+    fn slices(&self, range: Range<usize>) -> impl Iterator<Item = &[u8]> {
+        let (from, to) = (self.start + range.start, self.start + range.end);
+        self.blocks
+            .iter()
+            .enumerate()
+            .filter_map(move |(index, block)| {
+                let begins = index * BLOCK;
+                let part = from.max(begins)..to.min(begins + BLOCK);
+                (part.start < part.end).then(|| &block[part.start - begins..part.end - begins])
+            })
     }
 
     pub fn kept(&self) -> usize {
-        self.bytes.len()
+        self.kept
     }
 
     /// All that was ever pushed.
@@ -103,7 +147,7 @@ impl Tail {
     }
 
     pub fn truncated(&self) -> bool {
-        self.total > self.bytes.len() as u64
+        self.total > self.kept as u64
     }
 
     /// Whether the beginning of this stream is missing.
@@ -117,13 +161,9 @@ impl Tail {
         let mut start = 0;
         for run in &self.runs {
             if run.stream == stream {
-                let range = start..start + run.length;
-                let (front, back) = self.bytes.as_slices();
-                let front_part = range.start.min(front.len())..range.end.min(front.len());
-                let back_part =
-                    range.start.saturating_sub(front.len())..range.end.saturating_sub(front.len());
-                bytes.extend_from_slice(&front[front_part]);
-                bytes.extend_from_slice(&back[back_part]);
+                for slice in self.slices(start..start + run.length) {
+                    bytes.extend_from_slice(slice);
+                }
             }
             start += run.length;
         }
@@ -142,7 +182,7 @@ impl Tail {
     pub fn last_lines(&self, most: usize) -> Vec<String> {
         const MOST_BYTES: usize = 4096;
         let mut window = Vec::new();
-        let mut skip = self.bytes.len().saturating_sub(MOST_BYTES);
+        let mut skip = self.kept.saturating_sub(MOST_BYTES);
         let mut start = 0;
         let mut last_stream = None;
         for run in &self.runs {
@@ -155,8 +195,9 @@ impl Tail {
                 {
                     window.push(b'\n');
                 }
-                let range = start + skipped..start + run.length;
-                window.extend(self.bytes.range(range));
+                for slice in self.slices(start + skipped..start + run.length) {
+                    window.extend_from_slice(slice);
+                }
                 last_stream = Some(run.stream);
             }
             start += run.length;
@@ -205,6 +246,18 @@ mod tests {
     }
 
     #[test]
+    fn blocks_are_given_back() {
+        let mut tail = Tail::new(BLOCK + 10);
+        for number in 0..100_u8 {
+            tail.push(Stream::Stdout, &vec![number; BLOCK - 7]);
+            assert!(tail.blocks.len() <= 3);
+        }
+        let kept = tail.stream(Stream::Stdout);
+        assert_eq!(kept.len(), BLOCK + 10);
+        assert_eq!((kept[0], kept[16], kept[17]), (98, 98, 99));
+    }
+
+    #[test]
     fn last_lines_are_bounded_and_harmless() {
         let mut tail = Tail::new(1 << 20);
         tail.push(Stream::Stdout, &[b'x'; 100_000]);
@@ -228,7 +281,6 @@ mod tests {
                 tail.push(stream, chunk);
                 all.extend(chunk.iter().map(|byte| (stream, *byte)));
                 prop_assert!(tail.kept() <= limit);
-                prop_assert!(tail.bytes.capacity() <= limit.max(64));
             }
             let kept = &all[all.len().saturating_sub(limit)..];
             for stream in [Stream::Stdout, Stream::Stderr] {

@@ -10,9 +10,6 @@ use tokio::net::unix::pipe::{Receiver, Sender};
 use crate::host::Console;
 use crate::iteration::{Stream, Tail};
 
-/// What is read at a time.
-const CHUNK: usize = 256 << 10;
-
 /// What one turn of the loop may read once nobody can write any more.
 const LEFTOVER: usize = 16 << 20;
 
@@ -22,7 +19,6 @@ pub(super) struct Pipes<'a> {
     stderr: Option<Receiver>,
     stdin: Option<Sender>,
     input: &'a [u8],
-    chunk: Vec<u8>,
     pub(super) tail: Tail,
     console: &'a Console,
 }
@@ -41,7 +37,6 @@ impl<'a> Pipes<'a> {
             stderr: reader(child.stderr.take().map(OwnedFd::from))?,
             stdin: writer(child.stdin.take().map(OwnedFd::from))?,
             input,
-            chunk: vec![0; CHUNK],
             tail: Tail::new(limit),
             console,
         })
@@ -92,16 +87,14 @@ impl<'a> Pipes<'a> {
         let Some(receiver) = pipe else {
             return 0;
         };
-        match receiver.try_read(&mut self.chunk) {
+        match receiver.try_read(self.tail.spare()) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
             Ok(0) | Err(_) => {
                 *pipe = None;
                 0
             }
             Ok(count) => {
-                let bytes = &self.chunk[..count];
-                self.tail.push(stream, bytes);
-                heard(stream, bytes);
+                heard(stream, self.tail.commit(stream, count));
                 count
             }
         }
