@@ -23,14 +23,13 @@ pub mod runner;
 pub mod signal;
 pub mod status;
 pub mod units;
-pub mod world;
 
 use clap::Parser;
 
 use crate::cli::{Cli, Command};
+use crate::commands::World;
 use crate::error::{Error, ErrorKind};
 use crate::host::{Clock, Console};
-use crate::world::World;
 
 /// Runs the program and answers with its exit code.
 pub fn main() -> u8 {

@@ -3,8 +3,8 @@
 use clap::CommandFactory;
 use clap_complete::{Shell, generate};
 
+use super::World;
 use crate::cli::Cli;
-use crate::world::World;
 
 pub fn run(world: &World, shell: Shell) -> u8 {
     let mut script = Vec::new();

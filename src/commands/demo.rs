@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
+use super::World;
 use super::run::execute;
 use crate::cli::Colour;
 use crate::config::{
@@ -12,7 +13,6 @@ use crate::config::{
 use crate::error::{Error, ErrorKind};
 use crate::host;
 use crate::status::Status;
-use crate::world::World;
 
 pub(super) const GREETING: &str = "greet.sh";
 pub(super) const CHECK: &str = "check.sh";

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use anyhow::Result;
 
+use super::World;
 use super::demo::{CHECK, GREETING, PLAN, git};
 use crate::error::{Error, ErrorKind};
 use crate::host;
-use crate::world::World;
 
 const WRONG: &str = "#!/bin/sh\necho \"Helo, $1!\"\n";
 const RIGHT: &str = "#!/bin/sh\necho \"Hello, $1!\"\n";

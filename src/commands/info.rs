@@ -1,11 +1,10 @@
 //! `rooda info`.
 
-use super::read_layers;
+use super::{World, read_layers};
 use crate::cli::InfoArgs;
 use crate::config::{Catalogue, Request, Target, resolve};
 use crate::error::Error;
 use crate::report::{info_json, info_text};
-use crate::world::World;
 
 pub fn run(world: &World, arguments: &InfoArgs) -> Result<u8, Error> {
     let mut layers = read_layers(world, &arguments.place)?;

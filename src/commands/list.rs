@@ -1,11 +1,10 @@
 //! `rooda list`.
 
-use super::read_layers;
+use super::{World, read_layers};
 use crate::cli::ListArgs;
 use crate::config::Catalogue;
 use crate::error::Error;
 use crate::report::{list_json, list_text};
-use crate::world::World;
 
 pub fn run(world: &World, arguments: &ListArgs) -> Result<u8, Error> {
     let mut layers = read_layers(world, &arguments.place)?;

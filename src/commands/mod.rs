@@ -9,13 +9,23 @@ pub mod run;
 pub mod schema;
 pub mod version;
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::cli::PlaceArgs;
 use crate::config::{Layer, Source, builtin_layers, read_layer, variable_layers};
 use crate::error::{Error, ErrorKind};
-use crate::host;
-use crate::world::World;
+use crate::host::{self, Clock, Console};
+
+/// What is read of the world once, at the start, and handed down from there.
+#[derive(Debug)]
+pub struct World {
+    pub arguments: Vec<OsString>,
+    pub environment: BTreeMap<String, String>,
+    pub clock: Clock,
+    pub console: Console,
+}
 
 const FILE: &str = "rooda-config.yml";
 

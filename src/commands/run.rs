@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::read_layers;
+use super::{World, read_layers};
 use crate::cli::{Colour, CommonArgs, LoopArgs, RunArgs, without_dry_run};
 use crate::config::{
     Catalogue, FragmentSource, LogFormat, LogLevel, Origin, Phase, Request, Resolved, Target,
@@ -15,7 +15,6 @@ use crate::prompt::builtin_names;
 use crate::report::{Check, LineStyle, Terminal, dry_run, say};
 use crate::runner::{self, Host};
 use crate::status::Status;
-use crate::world::World;
 
 pub fn procedure(world: &World, arguments: &RunArgs) -> Result<u8, Error> {
     let name = arguments.procedure.clone().unwrap_or_default();
@@ -162,7 +161,11 @@ fn rehearse(world: &World, resolved: &Resolved) -> u8 {
     let agent = resolved.agent.as_ref().ok();
     let text = dry_run(plan, agent, &checks, prompt.as_deref(), &ready);
     world.console.out(text.into_bytes());
-    warn(world, resolved);
+    for warning in &resolved.warnings {
+        world
+            .console
+            .err(format!("Warning: {warning}\n").into_bytes());
+    }
     match prompt {
         Some(_) => 0,
         None => not_ready(world),
@@ -205,14 +208,6 @@ fn not_ready(world: &World) -> u8 {
     1
 }
 
-fn warn(world: &World, resolved: &Resolved) {
-    for warning in &resolved.warnings {
-        world
-            .console
-            .err(format!("Warning: {warning}\n").into_bytes());
-    }
-}
-
 /// Runs the loop and tells of it.
 pub fn execute(
     world: &World,
@@ -241,7 +236,9 @@ pub fn execute(
         zone: Clock::zone(),
     };
     host::start_log(&world.console, world.clock, plan.log_level.value, style);
-    warn(world, resolved);
+    for warning in &resolved.warnings {
+        tracing::warn!("{warning}");
+    }
     for (name, value, source) in plan.settings() {
         tracing::debug!("{name}: {value} ({source})");
     }

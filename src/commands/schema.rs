@@ -1,7 +1,7 @@
 //! `rooda schema`.
 
+use super::World;
 use crate::config::schema;
-use crate::world::World;
 
 pub fn run(world: &World) -> u8 {
     world.console.out(format!("{:#}\n", schema()).into_bytes());

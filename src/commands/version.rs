@@ -1,6 +1,6 @@
 //! `rooda version`.
 
-use crate::world::World;
+use super::World;
 
 pub fn run(world: &World) -> u8 {
     let line = concat!("rooda ", env!("CARGO_PKG_VERSION"), "\n");

@@ -29,6 +29,7 @@ const LEFTOVER_GRACE: Duration = Duration::from_secs(1);
 const GIVE_UP: Duration = Duration::from_secs(5);
 
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
+const HURRY: Duration = Duration::from_millis(500);
 
 /// Some programs (`timeout`, wrappers) send a signal twice. That is not somebody pressing Ctrl+C again.
 const SAME_SIGNAL: Duration = Duration::from_millis(100);
@@ -228,24 +229,27 @@ impl Run<'_> {
     /// Ends every process that is left: SIGTERM, the grace, SIGKILL. Goes on reading and listening meanwhile. Answers
     /// with the number of those that could not be ended.
     async fn end_tree(&mut self, grace: Duration, heard: &mut impl FnMut(Heard)) -> usize {
-        if self.tree.living().is_empty() {
+        if self.tree.is_gone() {
             return 0;
         }
         self.tree.signal(Kill::TERM);
         let mut kill_at = Instant::now() + grace;
         loop {
             self.tree.reap_orphans();
-            let living = self.tree.living();
-            let now = Instant::now();
-            if living.is_empty() {
+            if self.tree.is_gone() {
                 return 0;
             }
+            let now = Instant::now();
             if now >= kill_at + GIVE_UP {
-                return living.len();
+                return self.tree.living().len();
             }
-            if now >= kill_at {
+            // Those that fork faster than one can look must be looked for without a pause, for a while.
+            let pause = if now < kill_at {
+                LOOK_AGAIN
+            } else {
                 self.tree.signal(Kill::KILL);
-            }
+                LOOK_AGAIN * u32::from(now >= kill_at + HURRY)
+            };
             let mut output = |stream, bytes: &[u8]| heard(Heard::Output(stream, bytes));
             let reading = async {
                 loop {
@@ -255,7 +259,7 @@ impl Run<'_> {
             tokio::select! {
                 () = reading => {}
                 _ = self.children.recv() => {}
-                () = sleep(LOOK_AGAIN) => {}
+                () = sleep(pause) => {}
                 signal = self.signals.next() => match self.interrupted {
                     None => {
                         self.interrupted = Some((signal, now));

@@ -36,6 +36,15 @@ impl<'a> Tree<'a> {
         }
     }
 
+    /// Whether nothing is left of the tree. Only an empty list of children proves it: a process that forks and ends is
+    /// seen dead while its child is seen nowhere, but then it is still on the list itself, waiting to be reaped.
+    pub(super) fn is_gone(&self) -> bool {
+        self.leader_ended()
+            && own_children()
+                .iter()
+                .all(|pid| *pid == self.leader || self.foreign.contains(pid))
+    }
+
     /// Every process of the tree that is alive.
     pub(super) fn living(&self) -> Vec<Pid> {
         let mut living = Vec::new();
