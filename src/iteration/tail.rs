@@ -12,6 +12,15 @@ pub enum Stream {
     Stderr,
 }
 
+impl Stream {
+    pub fn other(self) -> Stream {
+        match self {
+            Stream::Stdout => Stream::Stderr,
+            Stream::Stderr => Stream::Stdout,
+        }
+    }
+}
+
 /// How often the streams may alternate in what is kept. It bounds the bookkeeping of output that changes stream with
 /// every byte; nothing else comes near it.
 const MOST_RUNS: usize = 1 << 18;

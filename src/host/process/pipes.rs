@@ -1,26 +1,37 @@
 //! The three pipes of an agent. Every step can be cancelled without losing a byte.
 
-use std::future::pending;
+use std::future::{pending, poll_fn};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::pin::Pin;
 use std::process::Child;
+use std::task::{Context, Poll};
 
+use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::unix::pipe::{Receiver, Sender};
 
 use crate::host::Console;
 use crate::iteration::{Stream, Tail};
 
-/// What one turn of the loop may read once nobody can write any more.
+/// What is read at most once nobody should be left to write.
 const LEFTOVER: usize = 16 << 20;
 
 #[derive(Debug)]
 pub(super) struct Pipes<'a> {
-    stdout: Option<Receiver>,
-    stderr: Option<Receiver>,
+    output: Output,
     stdin: Option<Sender>,
     input: &'a [u8],
-    pub(super) tail: Tail,
     console: &'a Console,
+}
+
+/// The two streams of output and what was kept of them.
+#[derive(Debug)]
+struct Output {
+    stdout: Option<Receiver>,
+    stderr: Option<Receiver>,
+    /// Which stream is asked first; they take turns, so that a flood on one does not hide the other.
+    first: Stream,
+    tail: Tail,
 }
 
 impl<'a> Pipes<'a> {
@@ -33,18 +44,21 @@ impl<'a> Pipes<'a> {
         let reader = |pipe: Option<OwnedFd>| pipe.map(Receiver::from_owned_fd).transpose();
         let writer = |pipe: Option<OwnedFd>| pipe.map(Sender::from_owned_fd).transpose();
         Ok(Pipes {
-            stdout: reader(child.stdout.take().map(OwnedFd::from))?,
-            stderr: reader(child.stderr.take().map(OwnedFd::from))?,
+            output: Output {
+                stdout: reader(child.stdout.take().map(OwnedFd::from))?,
+                stderr: reader(child.stderr.take().map(OwnedFd::from))?,
+                first: Stream::Stdout,
+                tail: Tail::new(limit),
+            },
             stdin: writer(child.stdin.take().map(OwnedFd::from))?,
             input,
-            tail: Tail::new(limit),
             console,
         })
     }
 
     /// Whether both streams of output have ended.
     pub(super) fn are_closed(&self) -> bool {
-        self.stdout.is_none() && self.stderr.is_none()
+        self.output.stdout.is_none() && self.output.stderr.is_none()
     }
 
     /// Whether reading waits for the console and not for the agent.
@@ -52,12 +66,16 @@ impl<'a> Pipes<'a> {
         !self.console.has_room()
     }
 
+    pub(super) fn into_tail(self) -> Tail {
+        self.output.tail
+    }
+
     /// Moves bytes once, in whichever direction is possible, and answers whether output arrived.
     pub(super) async fn pump(&mut self, heard: &mut impl FnMut(Stream, &[u8])) -> bool {
         let has_room = self.console.has_room();
+        let output = &mut self.output;
         tokio::select! {
-            () = readable(&self.stdout), if has_room => self.read(Stream::Stdout, heard) > 0,
-            () = readable(&self.stderr), if has_room => self.read(Stream::Stderr, heard) > 0,
+            count = poll_fn(|context| output.poll(context, heard)), if has_room => count > 0,
             () = writable(&self.stdin) => {
                 self.write();
                 false
@@ -67,37 +85,18 @@ impl<'a> Pipes<'a> {
     }
 
     /// Reads what is there, without waiting for more. For when all writers are gone, or nearly so.
-    pub(super) fn drain(&mut self, heard: &mut impl FnMut(Stream, &[u8])) {
-        for stream in [Stream::Stdout, Stream::Stderr] {
-            let mut read = 0;
-            while read < LEFTOVER {
-                match self.read(stream, heard) {
-                    0 => break,
-                    count => read += count,
+    pub(super) async fn drain(&mut self, heard: &mut impl FnMut(Stream, &[u8])) {
+        let mut left = LEFTOVER;
+        poll_fn(|context| {
+            while left > 0 {
+                match self.output.poll(context, heard) {
+                    Poll::Ready(count) => left = left.saturating_sub(count),
+                    Poll::Pending => break,
                 }
             }
-        }
-    }
-
-    fn read(&mut self, stream: Stream, heard: &mut impl FnMut(Stream, &[u8])) -> usize {
-        let pipe = match stream {
-            Stream::Stdout => &mut self.stdout,
-            Stream::Stderr => &mut self.stderr,
-        };
-        let Some(receiver) = pipe else {
-            return 0;
-        };
-        match receiver.try_read(self.tail.spare()) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
-            Ok(0) | Err(_) => {
-                *pipe = None;
-                0
-            }
-            Ok(count) => {
-                heard(stream, self.tail.commit(stream, count));
-                count
-            }
-        }
+            Poll::Ready(())
+        })
+        .await;
     }
 
     /// Sends what is left of the prompt. An agent that does not want to read it is free not to.
@@ -116,10 +115,37 @@ impl<'a> Pipes<'a> {
     }
 }
 
-async fn readable(pipe: &Option<Receiver>) {
-    match pipe {
-        Some(pipe) => pipe.readable().await.unwrap_or_default(),
-        None => pending().await,
+impl Output {
+    /// Reads once from whichever stream has something. Zero bytes: a stream has ended.
+    fn poll(
+        &mut self,
+        context: &mut Context,
+        heard: &mut impl FnMut(Stream, &[u8]),
+    ) -> Poll<usize> {
+        for stream in [self.first, self.first.other()] {
+            let pipe = match stream {
+                Stream::Stdout => &mut self.stdout,
+                Stream::Stderr => &mut self.stderr,
+            };
+            let Some(receiver) = pipe else {
+                continue;
+            };
+            let mut buffer = ReadBuf::new(self.tail.spare());
+            match Pin::new(receiver).poll_read(context, &mut buffer) {
+                Poll::Pending => continue,
+                Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {
+                    let count = buffer.filled().len();
+                    heard(stream, self.tail.commit(stream, count));
+                    self.first = stream.other();
+                    return Poll::Ready(count);
+                }
+                Poll::Ready(_) => {
+                    *pipe = None;
+                    return Poll::Ready(0);
+                }
+            }
+        }
+        Poll::Pending
     }
 }
 

@@ -128,9 +128,9 @@ impl Supervisor {
         };
         let survivors = run.end_tree(grace, &mut heard).await;
         let mut output = |stream, bytes: &[u8]| heard(Heard::Output(stream, bytes));
-        run.pipes.drain(&mut output);
+        run.pipes.drain(&mut output).await;
         let interrupted = run.interrupted.map(|(signal, _)| signal);
-        let tail = run.pipes.tail;
+        let tail = run.pipes.into_tail();
         let status = status(&mut child)?;
         Ok(Ran {
             end: cut.map_or(status, End::Cut),
