@@ -97,7 +97,8 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// `` did you mean `build`? `` for the candidate nearest to what was written, if one is near enough.
+/// `` did you mean `build`? `` for the candidate nearest to what was written, if one is near enough. What was merely
+/// not finished is nearer than what was mistyped.
 pub fn did_you_mean<'a>(
     written: &str,
     candidates: impl IntoIterator<Item = &'a str>,
@@ -107,14 +108,14 @@ pub fn did_you_mean<'a>(
         .into_iter()
         .map(|candidate| {
             let distance = strsim::damerau_levenshtein(&lower, &candidate.to_lowercase());
-            (distance, candidate)
+            let unfinished = written.len() > 2 && candidate.starts_with(written);
+            (!unfinished, distance, candidate)
         })
-        .filter(|(distance, candidate)| {
-            *distance <= (candidate.len().max(written.len()) / 3).max(1)
-                || (written.len() > 2 && candidate.starts_with(written))
+        .filter(|(finished, distance, candidate)| {
+            !finished || *distance <= (candidate.len().max(written.len()) / 3).max(1)
         })
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, candidate)| format!("did you mean `{candidate}`?"))
+        .min()
+        .map(|(_, _, candidate)| format!("did you mean `{candidate}`?"))
 }
 
 #[cfg(test)]
@@ -136,6 +137,11 @@ mod tests {
             Some("did you mean `bootstrap`?")
         );
         assert_eq!(suggest("deploy"), None);
+        let keys = ["iteration_mode", "iteration_timeout"];
+        assert_eq!(
+            did_you_mean("iteration_time", keys).as_deref(),
+            Some("did you mean `iteration_timeout`?")
+        );
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::agent::PhaseWatch;
-use crate::config::{Origin, Phase};
-use crate::error::{Error, ErrorKind};
+use crate::config::{FragmentSource, Origin, Phase};
+use crate::error::{Error, ErrorKind, did_you_mean};
 use crate::event::{Event, Moment, What};
 use crate::host::{self, Clock, Command, Console, Heard, Limits, Ran, Signals, Supervisor};
 use crate::iteration::{Cut, End, Outcome, Progress, Promised, Rule, Step, judge, scan};
@@ -53,11 +53,15 @@ pub async fn run(
         &plan.completion_promise.value.0,
     );
     let reason = loop {
+        let elapsed = clock.now().since_start.saturating_sub(started);
+        let next = progress.next(elapsed);
+        if let Step::Stop(reason @ Reason::Promised { .. }) = next {
+            break reason;
+        }
         if let Some(signal) = host.signals.pending().await {
             break Reason::Interrupted { signal };
         }
-        let elapsed = clock.now().since_start.saturating_sub(started);
-        let iteration = match progress.next(elapsed) {
+        let iteration = match next {
             Step::Run(iteration) => iteration,
             Step::Stop(reason) => break reason,
         };
@@ -78,7 +82,7 @@ pub async fn run(
             Ok(ran) => ran,
             Err(error) => {
                 break Reason::CannotStart {
-                    problem: error.to_string(),
+                    problem: cannot_start(agent, &error),
                 };
             }
         };
@@ -132,21 +136,44 @@ pub fn assemble(plan: &Plan) -> Result<String, Error> {
     let mut problems = Vec::new();
     let mut texts = Vec::new();
     for fragment in plan.work.fragments() {
-        let read = match &fragment.origin {
-            Origin::Inline(text) => Ok(text.clone()),
-            Origin::BuiltIn(name) => prompt::builtin_text(name)
-                .map(str::to_owned)
-                .ok_or_else(|| Error::new(ErrorKind::NoInput, "there is no such built-in prompt")),
-            Origin::File(path) => host::read_prompt(Path::new(path))
-                .map_err(|error| Error::caused(ErrorKind::NoInput, &error)),
-        };
-        match read {
+        match read_fragment(fragment) {
             Ok(text) => texts.push(Text { fragment, text }),
             Err(error) => problems.push(error),
         }
     }
     Error::join(problems)?;
     prompt::compose(plan, texts)
+}
+
+/// The text of a fragment, or what is wrong with it and where it is named.
+pub fn read_fragment(fragment: &FragmentSource) -> Result<String, Error> {
+    let error = match &fragment.origin {
+        Origin::Inline(text) => return Ok(text.clone()),
+        Origin::BuiltIn(name) => match prompt::builtin_text(name) {
+            Some(text) => return Ok(text.to_owned()),
+            None => {
+                let message = format!("there is no built-in prompt `builtin:{name}`");
+                let error = Error::new(ErrorKind::NoInput, message);
+                let names: Vec<String> = prompt::builtin_names()
+                    .into_iter()
+                    .map(|name| format!("builtin:{name}"))
+                    .collect();
+                let written = format!("builtin:{name}");
+                match did_you_mean(&written, names.iter().map(String::as_str)) {
+                    Some(hint) => error.hint(hint),
+                    None => error.hint("`rooda info <PROCEDURE>` shows which ones are in use"),
+                }
+            }
+        },
+        Origin::File(path) => match host::read_prompt(Path::new(path)) {
+            Ok(text) => return Ok(text),
+            Err(error) => Error::caused(ErrorKind::NoInput, &error),
+        },
+    };
+    Err(match &fragment.place {
+        Some(place) => error.hint(format_args!("it is named at {place}")),
+        None => error,
+    })
 }
 
 /// What one iteration may take: its own timeout, or what is left of the run's if that is less.
@@ -252,6 +279,16 @@ fn notices(
         };
         tell(at, what);
     }
+}
+
+fn cannot_start(agent: &Agent, error: &io::Error) -> String {
+    let name = agent.command.words.first().map_or("", String::as_str);
+    // The file was there a moment ago. If it is a script, the kernel means the program in its first line.
+    let advice = match error.kind() {
+        io::ErrorKind::NotFound => "; it is gone, or the interpreter in its `#!` line is missing",
+        _ => "",
+    };
+    format!("{name}: {error}{advice}")
 }
 
 fn one_line(error: &Error) -> String {

@@ -8,10 +8,9 @@ use crate::config::{
     Catalogue, FragmentSource, LogFormat, LogLevel, Origin, Phase, Request, Resolved, Target,
     resolve,
 };
-use crate::error::{Error, ErrorKind, Problem, did_you_mean};
+use crate::error::{Error, ErrorKind, Problem};
 use crate::host::{self, Clock, Console, Signals, Supervisor};
 use crate::plan::{Agent, Plan};
-use crate::prompt::builtin_names;
 use crate::report::{Check, LineStyle, Terminal, dry_run, say};
 use crate::runner::{self, Host};
 use crate::status::Status;
@@ -23,7 +22,18 @@ pub fn procedure(world: &World, arguments: &RunArgs) -> Result<u8, Error> {
 }
 
 pub fn task(world: &World, arguments: &LoopArgs) -> Result<u8, Error> {
-    // The task is read where the user named it, which may be relative to --directory.
+    let mut common = arguments.common.clone();
+    let text = match read_task(arguments) {
+        Ok(text) => text,
+        Err(error) if common.dry_run => return refuse_rehearsal(world, error),
+        Err(error) => return Err(error),
+    };
+    // It was entered to read the task.
+    common.place.directory = None;
+    start(world, Target::Task(text), Vec::new(), &common)
+}
+
+fn read_task(arguments: &LoopArgs) -> Result<String, Error> {
     if let Some(directory) = &arguments.common.place.directory {
         host::enter(directory).map_err(|error| Error::caused(ErrorKind::Unavailable, &error))?;
     }
@@ -34,13 +44,10 @@ pub fn task(world: &World, arguments: &LoopArgs) -> Result<u8, Error> {
         (task, None) => task.clone().unwrap_or_default(),
     };
     if text.trim().is_empty() {
-        let message = "the task is empty";
-        return Err(Error::new(ErrorKind::Usage, message)
+        return Err(Error::new(ErrorKind::Usage, "the task is empty")
             .hint("say what the agent shall do: rooda loop \"Make the tests pass\""));
     }
-    let mut common = arguments.common.clone();
-    common.place.directory = None;
-    start(world, Target::Task(text), Vec::new(), &common)
+    Ok(text)
 }
 
 fn start(
@@ -56,15 +63,23 @@ fn start(
         check(world, &resolved.plan, &agent)?;
         return Ok(execute(world, &resolved, &agent, common.color)?.exit_code());
     }
-    // A dry run answers one question, whether all is well, and a mistake on the command line is not an answer.
-    let code = match resolved {
-        Ok(resolved) => rehearse(world, &resolved),
-        Err(error) if error.kind == ErrorKind::Usage => return Err(error),
-        Err(error) => {
-            world.console.err(error.to_string().into_bytes());
-            not_ready(world)
+    match resolved {
+        Ok(resolved) => {
+            let code = rehearse(world, &resolved);
+            world.console.flush_blocking();
+            Ok(code)
         }
-    };
+        Err(error) => refuse_rehearsal(world, error),
+    }
+}
+
+/// A dry run answers one question, whether all is well; to a mistake on the command line there is no answer.
+fn refuse_rehearsal(world: &World, error: Error) -> Result<u8, Error> {
+    if error.kind == ErrorKind::Usage {
+        return Err(error);
+    }
+    world.console.err(error.to_string().into_bytes());
+    let code = not_ready(world);
     world.console.flush_blocking();
     Ok(code)
 }
@@ -90,10 +105,12 @@ fn resolve_all(
     resolve(&Catalogue::new(&mut layers), request)
 }
 
-/// Texts are taken as they are; `@file` stands for what is in the file.
+/// Texts are taken as they are; `@file` stands for what is in the file. An empty text is none: scripts pass it for a
+/// value that was left out.
 fn context(given: &[String]) -> Result<Vec<String>, Error> {
     given
         .iter()
+        .filter(|text| !text.trim().is_empty())
         .map(|text| match text.strip_prefix('@') {
             Some(path) => host::read_any(Path::new(path)).map_err(|error| {
                 Error::caused(ErrorKind::NoInput, &error)
@@ -122,6 +139,11 @@ fn find_agent(world: &World, agent: &Agent) -> Result<String, Problem> {
             let mut hints = Vec::new();
             if name.contains('/') {
                 hints.push("there is no such file, or it is not executable".to_owned());
+            } else if name.contains('=') {
+                let text = &agent.command.text;
+                hints.push(format!(
+                    "no shell reads this; to set a variable: env {text}"
+                ));
             } else {
                 hints.push(format!("Searched PATH: {path}"));
             }
@@ -174,29 +196,12 @@ fn rehearse(world: &World, resolved: &Resolved) -> u8 {
 
 fn check_fragment(fragment: &FragmentSource) -> Check {
     let origin = &fragment.origin;
-    let wrong = |message: String, hints: Vec<String>| {
-        let place = fragment
-            .place
-            .as_ref()
-            .map(|place| format!("named at {place}"));
-        Err(Problem {
-            message,
-            hints: place.into_iter().chain(hints).collect(),
-        })
-    };
-    let result = match origin {
-        Origin::Inline(_) => Ok(format!("Prompt text: {origin}")),
-        Origin::BuiltIn(name) if builtin_names().contains(&name.as_str()) => {
-            Ok(format!("Prompt file exists: {origin}"))
-        }
-        Origin::BuiltIn(name) => wrong(
-            format!("Prompt file not found: {origin}"),
-            did_you_mean(name, builtin_names()).into_iter().collect(),
-        ),
-        Origin::File(path) => match host::read_prompt(Path::new(path)) {
-            Ok(_) => Ok(format!("Prompt file exists: {origin}")),
-            Err(error) => wrong(format!("Prompt file: {error:#}"), Vec::new()),
-        },
+    let result = match runner::read_fragment(fragment) {
+        Ok(_) => Ok(match origin {
+            Origin::Inline(_) => format!("Prompt text: {origin}"),
+            Origin::BuiltIn(_) | Origin::File(_) => format!("Prompt file exists: {origin}"),
+        }),
+        Err(mut error) => Err(error.problems.swap_remove(0)),
     };
     Check { result }
 }
@@ -262,11 +267,11 @@ pub fn execute(
         };
         let mut emit = |event: &crate::event::Event| {
             let report = terminal.report(event);
-            for line in &report.lines {
-                say(event.at, line);
-            }
             if let Some(status) = report.status {
                 world.console.status(status);
+            }
+            for line in &report.lines {
+                say(event.at, line);
             }
         };
         let status = runner::run(plan, agent, &mut host, &mut emit).await;

@@ -100,8 +100,11 @@ impl<'a> Catalogue<'a> {
         self.describe(name).ok_or_else(|| {
             let error = Error::new(
                 ErrorKind::Usage,
-                format_args!("there is no procedure or command `{name}`"),
+                format_args!("there is no procedure `{name}`"),
             );
+            if SUBCOMMANDS.contains(&name) {
+                return error.hint(format_args!("that is a command of its own: `rooda {name}`"));
+            }
             let candidates = self.names().into_iter().chain(SUBCOMMANDS.iter().copied());
             let error = match did_you_mean(name, candidates) {
                 Some(hint) => error.hint(hint),

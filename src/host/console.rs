@@ -198,9 +198,12 @@ impl Writer {
             return;
         };
         if self.status_line && !self.mid_line {
-            let columns = rustix::termios::tcgetwinsize(io::stderr())
-                .map_or(80, |size| usize::from(size.ws_col.max(20)));
-            let line: String = status.chars().take(columns - 1).collect();
+            // A terminal that does not know its width says 0.
+            let columns = match rustix::termios::tcgetwinsize(io::stderr()) {
+                Ok(size) if size.ws_col > 0 => usize::from(size.ws_col),
+                Ok(_) | Err(_) => 80,
+            };
+            let line: String = status.chars().take(columns.saturating_sub(1)).collect();
             write!(standard_err, "\x1b[2m{line}\x1b[0m").ok();
             standard_err.flush().ok();
             self.drawn = true;

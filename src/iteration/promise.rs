@@ -51,6 +51,10 @@ pub fn scan(output: &Tail, rule: Rule) -> Promised {
 
 /// How far around a tag one looks. Far enough for any prompt, and bounded, so that hostile output cannot make this slow.
 const FAR: usize = 4096;
+const NEAR: usize = 256;
+
+/// How many characters on each side must be those of the prompt to make an echo of a tag.
+const CHARACTERS: usize = 24;
 
 struct Tag<'a> {
     finder: Finder<'a>,
@@ -96,11 +100,39 @@ fn occurrences<'a>(
     })
 }
 
-/// The neighbours of a tag in the prompt. `None`: the prompt begins or ends there.
+/// What stands around a tag: the nearest lines, and the nearest characters whatever the line breaks.
 #[derive(Debug)]
 struct Neighbours {
+    lines: Sides,
+    characters: Sides,
+}
+
+/// `None`: the text begins or ends there.
+#[derive(Debug)]
+struct Sides {
     before: Option<String>,
     after: Option<String>,
+}
+
+impl Sides {
+    /// Whether these are the sides of an occurrence in the prompt. `cut`: what stood before may be missing.
+    fn are_those_of(&self, prompt: &Sides, cut: bool) -> bool {
+        // Something may stand in front of each line of an echo: a number, a name, a time. Where the prompt begins or
+        // ends, anything may.
+        let before = match (&self.before, &prompt.before) {
+            (Some(own), Some(prompt)) => {
+                own.ends_with(prompt.as_str()) || cut && prompt.ends_with(own)
+            }
+            (None, Some(_)) => cut,
+            (_, None) => true,
+        };
+        let after = match (&self.after, &prompt.after) {
+            (Some(own), Some(prompt)) => own.ends_with(prompt.as_str()) || own.starts_with(prompt),
+            (None, Some(_)) => false,
+            (_, None) => true,
+        };
+        before && after && (prompt.before.is_some() || prompt.after.is_some())
+    }
 }
 
 /// A tag in a text.
@@ -164,36 +196,34 @@ impl Occurrence<'_> {
             && after.trim_start_matches(emphasis).is_empty()
     }
 
-    /// Whether the neighbouring lines are those of a tag in the prompt.
+    /// Whether the surroundings are those of a tag in the prompt: the same lines, or the same characters in lines that
+    /// were broken anew.
     fn echoes(&self, prompt: &Neighbours) -> bool {
         let own = self.neighbours();
-        // Something may stand in front of each line of an echo: a number, a name, a time.
-        let same =
-            |own: &Option<String>, prompt: &Option<String>, missing: bool| match (own, prompt) {
-                (Some(own), Some(prompt)) => own.ends_with(prompt.as_str()),
-                (None, Some(_)) => missing,
-                (_, None) => true,
-            };
-        let comparable = prompt.before.is_some() || prompt.after.is_some();
-        comparable
-            && same(&own.before, &prompt.before, self.cut)
-            && same(&own.after, &prompt.after, false)
+        own.lines.are_those_of(&prompt.lines, self.cut)
+            || own.characters.are_those_of(&prompt.characters, self.cut)
     }
 
-    /// The nearest lines above and below that say anything, without white space and quote marks.
+    /// White space and quote marks do not count.
     fn neighbours(&self) -> Neighbours {
         let (above, below) = self.around();
+        let near_above = &above[above.len().saturating_sub(NEAR)..];
+        let near_below = &below[..below.len().min(NEAR)];
+        let last = |text: String| {
+            let from = text.char_indices().rev().nth(CHARACTERS - 1);
+            text[from.map_or(0, |(at, _)| at)..].to_owned()
+        };
+        let first = |text: String| text.chars().take(CHARACTERS).collect::<String>();
+        let said = |line: &String| !line.is_empty();
         Neighbours {
-            before: above
-                .rsplit(is_line_end)
-                .skip(1)
-                .map(bare)
-                .find(|line| !line.is_empty()),
-            after: below
-                .split(is_line_end)
-                .skip(1)
-                .map(bare)
-                .find(|line| !line.is_empty()),
+            lines: Sides {
+                before: above.rsplit(is_line_end).skip(1).map(bare).find(said),
+                after: below.split(is_line_end).skip(1).map(bare).find(said),
+            },
+            characters: Sides {
+                before: Some(last(bare(near_above))).filter(said),
+                after: Some(first(bare(near_below))).filter(said),
+            },
         }
     }
 }
@@ -212,18 +242,23 @@ fn is_list_mark(text: &str) -> bool {
             && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// A line without white space and the marks that are put around or before quoted text.
-fn bare(line: &[u8]) -> String {
-    String::from_utf8_lossy(line)
-        .chars()
-        .filter(|c| {
-            !c.is_whitespace()
-                && !matches!(
-                    c,
-                    '>' | '|' | '│' | '┃' | '"' | '\'' | '`' | '“' | '”' | '‘' | '’' | '«' | '»'
-                )
-        })
-        .collect()
+/// A text without white space, also in its escaped form, and without the marks that are put around quoted text.
+fn bare(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text);
+    let mut bare = String::with_capacity(text.len());
+    let mut characters = text.chars().peekable();
+    while let Some(c) = characters.next() {
+        match c {
+            '\\' => {
+                characters.next_if(|next| matches!(next, 'n' | 'r' | 't'));
+            }
+            '>' | '|' | '│' | '┃' | '"' | '\'' | '`' | '“' | '”' | '‘' | '’' | '«' | '»' =>
+                {}
+            c if c.is_whitespace() => {}
+            c => bare.push(c),
+        }
+    }
+    bare
 }
 
 #[cfg(test)]
@@ -312,6 +347,11 @@ mod tests {
             &indented,
             &PROMPT.replace('\n', "\r\n"),
             &PROMPT.replace('\n', "\n\n"),
+            &PROMPT.replace('\n', " "),
+            &PROMPT.replace('\n', ""),
+            &PROMPT.replace(' ', "\n"),
+            &format!("{PROMPT:?}"),
+            &format!("{{\"role\":\"user\",\"text\":{PROMPT:?}}}"),
             &format!("user\n{PROMPT}assistant\nworking on it"),
             "You said:\n> When it is done, print\n> <promise>SUCCESS</promise>\n> and stop.\n",
         ] {

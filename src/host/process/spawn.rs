@@ -49,7 +49,7 @@ pub(super) fn spawn(words: &[String]) -> io::Result<Child> {
 
 /// Runs a helper program to its end, and answers with its output if it went well.
 pub fn run_quietly(directory: &Path, words: &[&str]) -> Result<String> {
-    let trying = || format!("cannot run `{}`", words.join(" "));
+    let words_joined = words.join(" ");
     let Some((program, arguments)) = words.split_first() else {
         bail!("no program to run");
     };
@@ -65,10 +65,10 @@ pub fn run_quietly(directory: &Path, words: &[&str]) -> Result<String> {
         .current_dir(directory)
         .stdin(Stdio::null())
         .output()
-        .with_context(trying)?;
+        .with_context(|| format!("cannot run `{words_joined}`"))?;
     if !output.status.success() {
         let told = String::from_utf8_lossy(&output.stderr);
-        bail!("{}: {}", trying(), told.trim());
+        bail!("`{words_joined}` failed: {}", told.trim());
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
