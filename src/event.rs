@@ -79,19 +79,24 @@ pub enum What<'a> {
     Interrupting {
         reason: &'a Reason,
     },
-    IterationCompleted {
-        iteration: u32,
-        outcome: Outcome,
-        duration: Duration,
-        consecutive_failures: u32,
-        failure_threshold: u32,
-        promise: &'a str,
-        /// The end of the output of an iteration that failed.
-        last_lines: Vec<String>,
-    },
+    IterationCompleted(Completed<'a>),
     RunEnded {
         reason: &'a Reason,
         stats: &'a Stats,
         total: Duration,
     },
+}
+
+/// An iteration that is over, whatever happened in it.
+#[derive(Debug)]
+pub struct Completed<'a> {
+    pub iteration: u32,
+    pub outcome: Outcome,
+    pub duration: Duration,
+    pub consecutive_failures: u32,
+    pub failure_threshold: u32,
+    /// The word that means success.
+    pub promise: &'a str,
+    /// The end of the output of an iteration that failed.
+    pub last_lines: Vec<String>,
 }

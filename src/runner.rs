@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::agent::PhaseWatch;
 use crate::config::{FragmentSource, Origin, Phase};
 use crate::error::{Error, ErrorKind, did_you_mean};
-use crate::event::{Event, Moment, What};
+use crate::event::{Completed, Event, Moment, What};
 use crate::host::{self, Clock, Command, Console, Heard, Limits, Ran, Signals, Supervisor};
 use crate::iteration::{Cut, End, Outcome, Progress, Promised, Rule, Step, judge, scan};
 use crate::plan::{Agent, Plan};
@@ -100,7 +100,7 @@ pub async fn run(
         notices(iteration, &ran, promised, clock.now(), &mut tell);
         tell(
             clock.now(),
-            What::IterationCompleted {
+            What::IterationCompleted(Completed {
                 iteration,
                 outcome,
                 duration,
@@ -111,7 +111,7 @@ pub async fn run(
                     Outcome::Failed(_) => ran.output.last_lines(LAST_LINES),
                     Outcome::Continue | Outcome::JobDone | Outcome::Interrupted => Vec::new(),
                 },
-            },
+            }),
         );
         if let Some(signal) = ran.interrupted
             && outcome != Outcome::JobDone

@@ -20,6 +20,16 @@ pub enum Promised {
     Failure,
 }
 
+impl Promised {
+    pub fn word(self) -> &'static str {
+        match self {
+            Promised::Nothing => "nothing",
+            Promised::Success => "success",
+            Promised::Failure => "failure",
+        }
+    }
+}
+
 /// What counts as a promise.
 #[derive(Debug, Clone, Copy)]
 pub struct Rule<'a> {

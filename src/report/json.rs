@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::event::What;
-use crate::iteration::{Outcome, Promised};
+use crate::event::{Completed, What};
+use crate::iteration::{Failure, Outcome};
 use crate::plan::Limit;
 
 /// What happened, for machines. Output and the ticks of a running agent are not logged.
@@ -73,42 +73,12 @@ pub(super) fn event_json(what: &What) -> Option<Value> {
         } => json!({
             "event": "promise_ignored",
             "iteration": iteration,
-            "promised": match promised {
-                Promised::Nothing => "nothing",
-                Promised::Success => "success",
-                Promised::Failure => "failure",
-            },
+            "promised": promised.word(),
         }),
         What::Interrupting { reason } => {
             json!({"event": "interrupting", "reason": reason.to_string()})
         }
-        What::IterationCompleted {
-            iteration,
-            outcome,
-            duration,
-            consecutive_failures,
-            failure_threshold,
-            promise: _,
-            last_lines,
-        } => {
-            let (name, failure) = match outcome {
-                Outcome::Continue => ("success", None),
-                Outcome::JobDone => ("job_done", None),
-                Outcome::Failed(failure) => ("failure", Some(failure)),
-                Outcome::Interrupted => ("interrupted", None),
-            };
-            json!({
-                "event": "iteration_completed",
-                "iteration": iteration,
-                "outcome": name,
-                "failure_class": failure.map(|failure| failure.class()),
-                "failure": failure.map(ToString::to_string),
-                "duration_ms": duration.as_millis() as u64,
-                "consecutive_failures": consecutive_failures,
-                "failure_threshold": failure_threshold,
-                "last_lines": last_lines,
-            })
-        }
+        What::IterationCompleted(completed) => completed_json(completed),
         What::RunEnded {
             reason,
             stats,
@@ -125,5 +95,25 @@ pub(super) fn event_json(what: &What) -> Option<Value> {
             "mean_ms": stats.mean().as_millis() as u64,
             "stddev_ms": stats.stddev().as_millis() as u64,
         }),
+    })
+}
+
+fn completed_json(completed: &Completed) -> Value {
+    let (outcome, failure) = match completed.outcome {
+        Outcome::Continue => ("success", None),
+        Outcome::JobDone => ("job_done", None),
+        Outcome::Failed(failure) => ("failure", Some(failure)),
+        Outcome::Interrupted => ("interrupted", None),
+    };
+    json!({
+        "event": "iteration_completed",
+        "iteration": completed.iteration,
+        "outcome": outcome,
+        "failure_class": failure.map(Failure::class),
+        "failure": failure.map(|failure| failure.to_string()),
+        "duration_ms": completed.duration.as_millis() as u64,
+        "consecutive_failures": completed.consecutive_failures,
+        "failure_threshold": completed.failure_threshold,
+        "last_lines": completed.last_lines,
     })
 }

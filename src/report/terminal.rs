@@ -7,9 +7,10 @@ use tracing::Level;
 
 use super::json::event_json;
 use crate::config::Phase;
-use crate::event::{Event, Moment, What};
-use crate::iteration::{Outcome, Promised, SafeForTerminal, safe_for_terminal};
+use crate::event::{Completed, Event, Moment, What};
+use crate::iteration::{Outcome, SafeForTerminal, Stats, safe_for_terminal};
 use crate::plan::Limit;
+use crate::status::{Reason, Status};
 use crate::units::{Count, Elapsed, Size};
 
 /// How long nothing may be heard of a running iteration where there is no status line.
@@ -148,136 +149,60 @@ impl<Out: Write> Terminal<Out> {
                 let name = self.name(*iteration);
                 report.line(Level::INFO, format!("{name} starting..."));
             }
-            What::PromptReady { iteration, bytes } => {
-                let message = format!(
-                    "{}: prompt assembled, {}",
-                    self.name(*iteration),
-                    Size(*bytes as u64)
-                );
-                report.line(Level::DEBUG, message);
-            }
             What::Output { bytes, .. } => self.show(bytes),
-            What::PhaseAnnounced { iteration, phase } => {
-                let message = format!("{}: phase {}", self.name(*iteration), phase.heading());
-                report.line(Level::DEBUG, message);
-            }
             What::Running {
                 iteration,
                 phase,
                 elapsed,
                 since_output,
             } => self.running(*iteration, *phase, *elapsed, *since_output, report),
-            What::OutputTruncated {
-                iteration,
-                kept,
-                total,
-            } => {
-                let message = format!(
-                    "{}: output truncated: kept the last {} of {}; what came before is not scanned",
-                    self.name(*iteration),
-                    Size(*kept),
-                    Size(*total)
-                );
-                report.line(Level::WARN, message);
-            }
-            What::LeftBehind { iteration, ended } => {
-                let processes = Count(*ended as u64, "process");
-                let message = format!(
-                    "{}: ended {processes} that the agent left behind",
-                    self.name(*iteration)
-                );
-                report.line(Level::INFO, message);
-            }
-            What::Survived {
-                iteration,
-                processes,
-            } => {
-                let message = format!(
-                    "{}: {processes} of the agent's processes did not end, not even with SIGKILL; going on",
-                    self.name(*iteration)
-                );
-                report.line(Level::WARN, message);
-            }
-            What::PromiseIgnored {
-                iteration,
-                promised,
-            } => {
-                let word = match promised {
-                    Promised::Nothing => "nothing",
-                    Promised::Success => "success",
-                    Promised::Failure => "failure",
-                };
-                let message = format!(
-                    "{}: the agent had promised {word} before it was ended; that does not count",
-                    self.name(*iteration)
-                );
-                report.line(Level::WARN, message);
-            }
             What::Interrupting { reason } => {
                 report.status = Some(None);
                 report.line(Level::WARN, format!("{reason}: ending the agent"));
             }
-            What::IterationCompleted { .. } => self.completed(what, report),
+            What::IterationCompleted(completed) => self.completed(completed, report),
             What::RunEnded {
                 reason,
                 stats,
                 total,
-            } => {
-                report.status = Some(None);
-                use crate::status::Status;
-                let level = match reason.status() {
-                    Status::Success | Status::MaxIters => Level::INFO,
-                    Status::Exhausted | Status::Interrupted => Level::WARN,
-                    Status::Aborted => Level::ERROR,
-                };
-                let total = Elapsed(*total);
-                let iterations = Count(stats.count().into(), "iteration");
-                let message = match reason.status() {
-                    Status::MaxIters => format!("{reason} (total: {total})"),
-                    Status::Success | Status::Aborted | Status::Exhausted | Status::Interrupted => {
-                        format!("{reason} ({iterations} completed, total: {total})")
-                    }
-                };
-                report.line(level, message);
-                if stats.count() > 0 {
-                    report.continuation(Level::INFO, format!("Iteration timing: {stats}"));
+            } => ended(reason, stats, *total, report),
+            What::PromptReady { iteration, .. }
+            | What::PhaseAnnounced { iteration, .. }
+            | What::OutputTruncated { iteration, .. }
+            | What::LeftBehind { iteration, .. }
+            | What::Survived { iteration, .. }
+            | What::PromiseIgnored { iteration, .. } => {
+                let name = self.name(*iteration);
+                if let Some((level, notice)) = notice(what) {
+                    report.line(level, format!("{name}: {notice}"));
                 }
             }
         }
     }
 
-    fn completed(&mut self, what: &What, report: &mut Report) {
-        let What::IterationCompleted {
-            iteration,
-            outcome,
-            duration,
-            consecutive_failures,
-            failure_threshold,
-            promise,
-            last_lines,
-        } = what
-        else {
-            return;
-        };
+    fn completed(&mut self, completed: &Completed, report: &mut Report) {
         self.finish_line();
         report.status = Some(None);
-        let (level, outcome) = match outcome {
+        let (level, outcome) = match completed.outcome {
             Outcome::Continue => (Level::INFO, "(success)".to_owned()),
-            Outcome::JobDone => (Level::INFO, format!("(success, promised \"{promise}\")")),
-            Outcome::Failed(failure) => (
-                Level::WARN,
-                format!(
-                    "(failure, consecutive: {consecutive_failures}/{failure_threshold}): {failure}"
-                ),
-            ),
+            Outcome::JobDone => {
+                let outcome = format!("(success, promised \"{}\")", completed.promise);
+                (Level::INFO, outcome)
+            }
+            Outcome::Failed(failure) => {
+                let (count, of) = (completed.consecutive_failures, completed.failure_threshold);
+                let outcome = format!("(failure, consecutive: {count}/{of}): {failure}");
+                (Level::WARN, outcome)
+            }
             Outcome::Interrupted => (Level::WARN, "(interrupted)".to_owned()),
         };
-        let name = self.name(*iteration);
-        let duration = Elapsed(*duration);
+        let name = self.name(completed.iteration);
+        let duration = Elapsed(completed.duration);
         report.line(level, format!("{name} completed in {duration} {outcome}"));
-        if self.output.is_none() && !last_lines.is_empty() {
+        // What was shown while it ran need not be shown again.
+        if self.output.is_none() && !completed.last_lines.is_empty() {
             report.continuation(Level::WARN, "The agent's last lines:");
-            for line in last_lines {
+            for line in &completed.last_lines {
                 report.continuation(Level::WARN, format!("| {line}"));
             }
         }
@@ -339,6 +264,64 @@ impl<Out: Write> Terminal<Out> {
             output.write_all(b"\n").ok();
             self.mid_line = false;
         }
+    }
+}
+
+/// What else happened in an iteration, in a few words.
+fn notice(what: &What) -> Option<(Level, String)> {
+    Some(match what {
+        What::PromptReady { bytes, .. } => {
+            let size = Size(*bytes as u64);
+            (Level::DEBUG, format!("prompt assembled, {size}"))
+        }
+        What::PhaseAnnounced { phase, .. } => (Level::DEBUG, format!("phase {}", phase.heading())),
+        What::OutputTruncated { kept, total, .. } => {
+            let (kept, total) = (Size(*kept), Size(*total));
+            let notice = format!(
+                "output truncated: kept the last {kept} of {total}; what came before is not scanned"
+            );
+            (Level::WARN, notice)
+        }
+        What::LeftBehind { ended, .. } => {
+            let processes = Count(*ended as u64, "process");
+            let notice = format!("ended {processes} that the agent left behind");
+            (Level::INFO, notice)
+        }
+        What::Survived { processes, .. } => {
+            let processes = Count(*processes as u64, "process");
+            let notice =
+                format!("{processes} of the agent did not end, not even with SIGKILL; going on");
+            (Level::WARN, notice)
+        }
+        What::PromiseIgnored { promised, .. } => {
+            let word = promised.word();
+            let notice =
+                format!("the agent had promised {word} before it was ended; that does not count");
+            (Level::WARN, notice)
+        }
+        _ => return None,
+    })
+}
+
+fn ended(reason: &Reason, stats: &Stats, total: Duration, report: &mut Report) {
+    report.status = Some(None);
+    let total = Elapsed(total);
+    let iterations = Count(stats.count().into(), "iteration");
+    let (level, message) = match reason.status() {
+        Status::MaxIters => (Level::INFO, format!("{reason} (total: {total})")),
+        status => {
+            let level = match status {
+                Status::Success | Status::MaxIters => Level::INFO,
+                Status::Exhausted | Status::Interrupted => Level::WARN,
+                Status::Aborted => Level::ERROR,
+            };
+            let message = format!("{reason} ({iterations} completed, total: {total})");
+            (level, message)
+        }
+    };
+    report.line(level, message);
+    if stats.count() > 0 {
+        report.continuation(Level::INFO, format!("Iteration timing: {stats}"));
     }
 }
 
