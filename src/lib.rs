@@ -24,6 +24,8 @@ pub mod signal;
 pub mod status;
 pub mod units;
 
+use std::panic::{self, AssertUnwindSafe};
+
 use clap::Parser;
 
 use crate::cli::{Cli, Command};
@@ -42,10 +44,20 @@ pub fn main() -> u8 {
         clock: Clock::start(),
         console,
     };
-    match Cli::try_parse_from(&world.arguments) {
-        Ok(cli) => dispatch(&world, &cli).unwrap_or_else(|error| refuse(&world, &error)),
-        Err(error) => explain(&world, &error),
-    }
+    // A defect of ours must not look like one of the statuses of a run.
+    let code = panic::catch_unwind(AssertUnwindSafe(|| {
+        match Cli::try_parse_from(&world.arguments) {
+            Ok(cli) => dispatch(&world, &cli).unwrap_or_else(|error| refuse(&world, &error)),
+            Err(error) => explain(&world, &error),
+        }
+    }));
+    code.unwrap_or_else(|_| {
+        let error = Error::new(ErrorKind::Internal, "rooda has a defect and had to stop");
+        refuse(
+            &world,
+            &error.hint("please report the message above with the command line"),
+        )
+    })
 }
 
 fn dispatch(world: &World, cli: &Cli) -> Result<u8, Error> {

@@ -215,7 +215,10 @@ pub fn resolve(catalogue: &Catalogue, request: Request) -> Result<Resolved, Erro
         Target::Task(task) => ("loop".to_owned(), Work::Task(task)),
         Target::Procedure(name) => {
             let info = catalogue.procedure(&name)?;
-            (name, Work::Phases(phases(&info, &request.phases)?))
+            (
+                name,
+                Work::Phases(phases(catalogue, &info, &request.phases)?),
+            )
         }
     };
     let name = procedure.as_str();
@@ -260,10 +263,15 @@ pub fn resolve(catalogue: &Catalogue, request: Request) -> Result<Resolved, Erro
 }
 
 fn phases(
+    catalogue: &Catalogue,
     info: &ProcedureInfo,
     given: &[(Phase, Vec<FragmentSource>)],
 ) -> Result<[(Phase, Vec<FragmentSource>); 4], Error> {
     let mut problems = Vec::new();
+    let at = match catalogue.place(&info.source, &format!("procedures.{}", info.name)) {
+        Some(place) => place.to_string(),
+        None => info.source.to_string(),
+    };
     let phases = PHASES.map(|phase| {
         let from_flags = given.iter().find(|(key, _)| *key == phase);
         let from_layers = info.phases.iter().find(|(key, _)| *key == phase);
@@ -277,7 +285,7 @@ fn phases(
             problems.push(
                 Error::new(
                     ErrorKind::Config,
-                    format_args!("{}: procedures.{name}: the phase `{key}` is missing", info.source),
+                    format_args!("{at}: procedures.{name}: the phase `{key}` is missing"),
                 )
                 .hint(format_args!(
                     "set `procedures.{name}.{key}` to a prompt file or a `builtin:` one, or pass --{key}"
