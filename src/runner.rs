@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::agent::PhaseWatch;
-use crate::config::{Origin, Phase};
+use crate::config::{FragmentSource, Origin, Phase};
 use crate::error::{Error, ErrorKind};
 use crate::event::{Event, Moment, What};
 use crate::host::{self, Clock, Command, Console, Heard, Limits, Ran, Signals, Supervisor};
@@ -132,21 +132,27 @@ pub fn assemble(plan: &Plan) -> Result<String, Error> {
     let mut problems = Vec::new();
     let mut texts = Vec::new();
     for fragment in plan.work.fragments() {
-        let read = match &fragment.origin {
-            Origin::Inline(text) => Ok(text.clone()),
-            Origin::BuiltIn(name) => prompt::builtin_text(name)
-                .map(str::to_owned)
-                .ok_or_else(|| Error::new(ErrorKind::NoInput, "there is no such built-in prompt")),
-            Origin::File(path) => host::read_prompt(Path::new(path))
-                .map_err(|error| Error::caused(ErrorKind::NoInput, &error)),
-        };
-        match read {
+        match read_fragment(fragment) {
             Ok(text) => texts.push(Text { fragment, text }),
             Err(error) => problems.push(error),
         }
     }
     Error::join(problems)?;
     prompt::compose(plan, texts)
+}
+
+/// Reads the text of a fragment. The error says where it was named.
+pub fn read_fragment(fragment: &FragmentSource) -> Result<String, Error> {
+    let read = match &fragment.origin {
+        Origin::Inline(text) => Ok(text.clone()),
+        Origin::BuiltIn(name) => prompt::builtin_prompt(name).map(str::to_owned),
+        Origin::File(path) => host::read_prompt(Path::new(path))
+            .map_err(|error| Error::caused(ErrorKind::NoInput, &error)),
+    };
+    read.map_err(|error| match &fragment.place {
+        Some(place) => error.hint(format_args!("it is named at {place}")),
+        None => error,
+    })
 }
 
 /// What one iteration may take: its own timeout, or what is left of the run's if that is less.
@@ -254,7 +260,7 @@ fn notices(
     }
 }
 
-fn one_line(error: &Error) -> String {
+pub fn one_line(error: &Error) -> String {
     let messages: Vec<&str> = error
         .problems
         .iter()

@@ -8,10 +8,9 @@ use crate::config::{
     Catalogue, FragmentSource, LogFormat, LogLevel, Origin, Phase, Request, Resolved, Target,
     resolve,
 };
-use crate::error::{Error, ErrorKind, Problem, did_you_mean};
+use crate::error::{Error, ErrorKind, Problem};
 use crate::host::{self, Clock, Console, Signals, Supervisor};
 use crate::plan::{Agent, Plan};
-use crate::prompt::builtin_names;
 use crate::report::{Check, LineStyle, Terminal, dry_run, say};
 use crate::runner::{self, Host};
 use crate::status::Status;
@@ -93,16 +92,20 @@ fn resolve_all(
 
 /// Texts are taken as they are; `@file` stands for what is in the file.
 fn context(given: &[String]) -> Result<Vec<String>, Error> {
-    given
-        .iter()
-        .map(|text| match text.strip_prefix('@') {
-            Some(path) => host::read_any(Path::new(path)).map_err(|error| {
-                Error::caused(ErrorKind::NoInput, &error)
-                    .hint("`--context @FILE` reads a file; text that begins with @ needs a space before it")
-            }),
-            None => Ok(text.clone()),
-        })
-        .collect()
+    let advise = |error: Error| {
+        error
+            .hint("`--context @FILE` reads a file; text that begins with @ needs a space before it")
+    };
+    let read = |text: &String| match text.strip_prefix('@') {
+        Some("") => {
+            let message = "--context @: the name of the file is missing";
+            Err(advise(Error::new(ErrorKind::Usage, message)))
+        }
+        Some(path) => host::read_any(Path::new(path))
+            .map_err(|error| advise(Error::caused(ErrorKind::NoInput, &error))),
+        None => Ok(text.clone()),
+    };
+    given.iter().map(read).collect()
 }
 
 /// Finds out, before the first iteration, whatever can be found out then.
@@ -162,7 +165,10 @@ fn rehearse(world: &World, resolved: &Resolved) -> u8 {
     let agent = resolved.agent.as_ref().ok();
     let text = dry_run(plan, agent, &checks, prompt.as_deref(), &ready);
     world.console.out(text.into_bytes());
-    warn(world, resolved);
+    for warning in &resolved.warnings {
+        let line = format!("Warning: {warning}\n");
+        world.console.err(line.into_bytes());
+    }
     match prompt {
         Some(_) => 0,
         None => not_ready(world),
@@ -171,29 +177,16 @@ fn rehearse(world: &World, resolved: &Resolved) -> u8 {
 
 fn check_fragment(fragment: &FragmentSource) -> Check {
     let origin = &fragment.origin;
-    let wrong = |message: String, hints: Vec<String>| {
-        let place = fragment
-            .place
-            .as_ref()
-            .map(|place| format!("named at {place}"));
-        Err(Problem {
-            message,
-            hints: place.into_iter().chain(hints).collect(),
-        })
+    let well = match origin {
+        Origin::Inline(_) => format!("Prompt text: {origin}"),
+        Origin::BuiltIn(_) | Origin::File(_) => format!("Prompt file exists: {origin}"),
     };
-    let result = match origin {
-        Origin::Inline(_) => Ok(format!("Prompt text: {origin}")),
-        Origin::BuiltIn(name) if builtin_names().contains(&name.as_str()) => {
-            Ok(format!("Prompt file exists: {origin}"))
-        }
-        Origin::BuiltIn(name) => wrong(
-            format!("Prompt file not found: {origin}"),
-            did_you_mean(name, builtin_names()).into_iter().collect(),
-        ),
-        Origin::File(path) => match host::read_prompt(Path::new(path)) {
-            Ok(_) => Ok(format!("Prompt file exists: {origin}")),
-            Err(error) => wrong(format!("Prompt file: {error:#}"), Vec::new()),
-        },
+    let result = match runner::read_fragment(fragment) {
+        Ok(_) => Ok(well),
+        Err(error) => Err(Problem {
+            message: format!("Prompt file: {}", runner::one_line(&error)),
+            hints: error.problems.into_iter().flat_map(|p| p.hints).collect(),
+        }),
     };
     Check { result }
 }
@@ -203,14 +196,6 @@ fn not_ready(world: &World) -> u8 {
         .console
         .err(b"Error: Dry-run validation failed\n".to_vec());
     1
-}
-
-fn warn(world: &World, resolved: &Resolved) {
-    for warning in &resolved.warnings {
-        world
-            .console
-            .err(format!("Warning: {warning}\n").into_bytes());
-    }
 }
 
 /// Runs the loop and tells of it.
@@ -241,7 +226,9 @@ pub fn execute(
         zone: Clock::zone(),
     };
     host::start_log(&world.console, world.clock, plan.log_level.value, style);
-    warn(world, resolved);
+    for warning in &resolved.warnings {
+        tracing::warn!("{warning}");
+    }
     for (name, value, source) in plan.settings() {
         tracing::debug!("{name}: {value} ({source})");
     }
