@@ -102,6 +102,13 @@ impl<'a> Catalogue<'a> {
                 ErrorKind::Usage,
                 format_args!("there is no procedure or command `{name}`"),
             );
+            if SUBCOMMANDS.contains(&name) {
+                return Error::new(
+                    ErrorKind::Usage,
+                    format_args!("there is no procedure `{name}`"),
+                )
+                .hint(format_args!("it is a command of its own: `rooda {name}`"));
+            }
             let candidates = self.names().into_iter().chain(SUBCOMMANDS.iter().copied());
             let error = match did_you_mean(name, candidates) {
                 Some(hint) => error.hint(hint),

@@ -83,12 +83,16 @@ pub struct Positive(pub NonZeroU32);
 
 impl Setting for Positive {
     fn read(scalar: &Scalar) -> Result<Self, String> {
-        scalar
-            .int()
-            .and_then(|number| u32::try_from(number).ok())
-            .and_then(NonZeroU32::new)
-            .map(Positive)
-            .ok_or_else(|| "expected a whole number of at least 1".to_owned())
+        match scalar.int() {
+            Some(number) if number > u32::MAX.into() => {
+                Err(format!("expected a whole number of at most {}", u32::MAX))
+            }
+            number => number
+                .and_then(|number| u32::try_from(number).ok())
+                .and_then(NonZeroU32::new)
+                .map(Positive)
+                .ok_or_else(|| "expected a whole number of at least 1".to_owned()),
+        }
     }
 
     fn schema() -> Value {
@@ -242,7 +246,10 @@ impl Setting for Promise {
         let text = scalar
             .text()
             .ok_or("expected the text of the completion promise")?;
-        if text.is_empty() || text.trim() != text || text.contains(['<', '>']) {
+        if text.is_empty() {
+            return Err("expected a completion promise that is not empty".to_owned());
+        }
+        if text.trim() != text || text.contains(['<', '>']) {
             return Err(
                 "expected a completion promise without tags or white space around it".to_owned(),
             );
