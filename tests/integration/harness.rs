@@ -189,6 +189,13 @@ impl Rooda<'_> {
         command
     }
 
+    /// Runs it to its end and shows it as on a screen: the command line and what came of it.
+    pub(crate) fn transcript(self) -> String {
+        let line = shell_words::join(&self.arguments);
+        let line = steady(&line, self.sandbox.root.path());
+        format!("$ rooda {line}\n{}\n", self.run())
+    }
+
     /// Runs it to its end.
     pub(crate) fn run(self) -> Ran {
         self.start().finish()

@@ -10,3 +10,5 @@
 mod harness;
 
 mod demo;
+mod help;
+mod usage;
