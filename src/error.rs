@@ -102,19 +102,35 @@ pub fn did_you_mean<'a>(
     written: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<String> {
+    nearest(written, candidates).map(|candidate| format!("did you mean `{candidate}`?"))
+}
+
+/// The candidate that was most likely meant: one that is spelt alike, one that begins with what was written, or the
+/// only one that ends with it (`max_iterations` for `default_max_iterations`).
+pub fn nearest<'a>(
+    written: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
     let lower = written.to_lowercase();
-    candidates
-        .into_iter()
+    let candidates: Vec<&str> = candidates.into_iter().collect();
+    let spelt_alike = candidates
+        .iter()
         .map(|candidate| {
             let distance = strsim::damerau_levenshtein(&lower, &candidate.to_lowercase());
-            (distance, candidate)
+            (distance, *candidate)
         })
         .filter(|(distance, candidate)| {
             *distance <= (candidate.len().max(written.len()) / 3).max(1)
                 || (written.len() > 2 && candidate.starts_with(written))
         })
         .min_by_key(|(distance, _)| *distance)
-        .map(|(_, candidate)| format!("did you mean `{candidate}`?"))
+        .map(|(_, candidate)| candidate);
+    spelt_alike.or_else(|| {
+        let mut ending = candidates
+            .into_iter()
+            .filter(|candidate| written.len() > 2 && candidate.ends_with(written));
+        ending.next().filter(|_| ending.next().is_none())
+    })
 }
 
 #[cfg(test)]
@@ -134,6 +150,10 @@ mod tests {
         assert_eq!(
             suggest("boot").as_deref(),
             Some("did you mean `bootstrap`?")
+        );
+        assert_eq!(
+            suggest("impl").as_deref(),
+            Some("did you mean `audit-spec-to-impl`?")
         );
         assert_eq!(suggest("deploy"), None);
     }

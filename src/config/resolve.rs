@@ -219,7 +219,10 @@ pub fn resolve(catalogue: &Catalogue, request: Request) -> Result<Resolved, Erro
         Target::Task(task) => ("loop".to_owned(), Work::Task(task)),
         Target::Procedure(name) => {
             let info = catalogue.procedure(&name)?;
-            (name, Work::Phases(phases(&info, &request.phases)?))
+            (
+                name,
+                Work::Phases(phases(catalogue, &info, &request.phases)?),
+            )
         }
     };
     let name = procedure.as_str();
@@ -264,9 +267,14 @@ pub fn resolve(catalogue: &Catalogue, request: Request) -> Result<Resolved, Erro
 }
 
 fn phases(
+    catalogue: &Catalogue,
     info: &ProcedureInfo,
     given: &[(Phase, Vec<FragmentSource>)],
 ) -> Result<[(Phase, Vec<FragmentSource>); 4], Error> {
+    let at = match catalogue.place(&info.source, &format!("procedures.{}", info.name)) {
+        Some(place) => place.to_string(),
+        None => info.source.to_string(),
+    };
     let mut problems = Vec::new();
     let phases = PHASES.map(|phase| {
         let from_flags = given.iter().find(|(key, _)| *key == phase);
@@ -281,7 +289,7 @@ fn phases(
             problems.push(
                 Error::new(
                     ErrorKind::Config,
-                    format_args!("{}: procedures.{name}: the phase `{key}` is missing", info.source),
+                    format_args!("{at}: procedures.{name}: the phase `{key}` is missing"),
                 )
                 .hint(format_args!(
                     "set `procedures.{name}.{key}` to a prompt file or a `builtin:` one, or pass --{key}"

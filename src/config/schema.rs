@@ -25,6 +25,7 @@ pub fn schema() -> Value {
             "ai_cmd_aliases": {
                 "description": "Names for AI command lines, for `ai_cmd_alias` and `--ai-cmd-alias`.",
                 "type": ["object", "null"],
+                "propertyNames": {"pattern": r"\S"},
                 "additionalProperties": {"anyOf": [
                     CommandLine::schema(),
                     {

@@ -149,13 +149,9 @@ impl<T: Setting> Setting for Bound<T> {
         match scalar {
             Scalar::Null => Ok(Bound::Off),
             Scalar::Text(text) | Scalar::Untyped(text) if text == "none" => Ok(Bound::Off),
-            _ => T::read(scalar).map(Bound::At).map_err(|expected| {
-                if expected.contains("`none`") {
-                    expected
-                } else {
-                    format!("{expected}, or `none`")
-                }
-            }),
+            _ => T::read(scalar)
+                .map(Bound::At)
+                .map_err(|expected| format!("{expected}, or `none` for no bound")),
         }
     }
 
