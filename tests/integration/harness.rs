@@ -36,6 +36,11 @@ impl Sandbox {
         self.work().join(name)
     }
 
+    /// A path below the home folder.
+    pub(crate) fn home(&self, name: &str) -> PathBuf {
+        self.root.path().join("home").join(name)
+    }
+
     /// Writes a file below the workspace.
     pub(crate) fn file(&self, name: &str, text: &str) -> &Self {
         let path = self.path(name);

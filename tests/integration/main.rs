@@ -9,6 +9,7 @@
 
 mod harness;
 
+mod configuration;
 mod demo;
 mod help;
 mod usage;
