@@ -50,9 +50,9 @@ pub fn read_duration(text: &str) -> Result<Duration, String> {
     Ok(duration)
 }
 
-/// A pattern for the JSON Schema that accepts what [`read_duration`] accepts, zero aside.
-pub const DURATION_PATTERN: &str =
-    r"^(?=.*[1-9])(\d+(\.\d+)?d)?(\d+(\.\d+)?h)?(\d+(\.\d+)?m)?(\d+(\.\d+)?s)?(\d+(\.\d+)?ms)?$";
+/// A pattern for the JSON Schema that accepts what [`read_duration`] accepts, and also what is far too short or too
+/// long, which a pattern cannot tell.
+pub const DURATION_PATTERN: &str = r"^(?=.*[1-9])((\d+\.?\d*|\.\d+)|((\d+\.?\d*|\.\d+)d)?((\d+\.?\d*|\.\d+)h)?((\d+\.?\d*|\.\d+)m)?((\d+\.?\d*|\.\d+)s)?((\d+\.?\d*|\.\d+)ms)?)$";
 
 /// Prints a measured time: `45.2s`, `2m16s`, `1h03m`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

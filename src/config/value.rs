@@ -30,9 +30,13 @@ impl Scalar {
         }
     }
 
+    /// A whole number. `3.0` is one too, as it is for a JSON Schema.
     fn int(&self) -> Option<i64> {
         match self {
             Scalar::Int(number) => Some(*number),
+            Scalar::Float(number) if number.fract() == 0.0 && number.abs() < i64::MAX as f64 => {
+                Some(*number as i64)
+            }
             Scalar::Untyped(text) => text.parse().ok(),
             Scalar::Null | Scalar::Bool(_) | Scalar::Float(_) | Scalar::Text(_) => None,
         }
@@ -61,6 +65,14 @@ pub trait Setting: Sized {
 pub fn read_text<T: Setting>(text: &str) -> Result<T, String> {
     T::read(&Scalar::Untyped(text.to_owned()))
 }
+
+/// White space, and the byte order mark, which is invisible too: patterns count it as white space.
+pub(super) fn is_blank(c: char) -> bool {
+    c.is_whitespace() || c == '\u{feff}'
+}
+
+/// A pattern for one character that is not blank: dialects differ on what else is `\s`.
+pub(super) const NOT_BLANK: &str = r"[^\s\x85\uFEFF]";
 
 impl Setting for bool {
     fn read(scalar: &Scalar) -> Result<Self, String> {
@@ -108,6 +120,7 @@ impl Setting for Span {
     fn read(scalar: &Scalar) -> Result<Self, String> {
         match scalar {
             Scalar::Int(number) => read_duration(&number.to_string()),
+            Scalar::Float(number) => read_duration(&number.to_string()),
             _ => read_duration(scalar.text().unwrap_or_default()),
         }
         .map(Span)
@@ -115,9 +128,8 @@ impl Setting for Span {
 
     fn schema() -> Value {
         json!({"anyOf": [
-            {"type": "integer", "minimum": 1, "maximum": 3_153_600_000_u64},
+            {"type": "number", "minimum": 0.001, "maximum": 3_153_600_000_u64},
             {"type": "string", "pattern": DURATION_PATTERN},
-            {"type": "string", "pattern": r"^\d*\.?\d*[1-9]\d*$"},
         ]})
     }
 }
@@ -175,8 +187,8 @@ impl<T: fmt::Display> fmt::Display for Bound<T> {
 
 impl Setting for Size {
     fn read(scalar: &Scalar) -> Result<Self, String> {
-        match scalar {
-            Scalar::Int(number) => read_size(&number.to_string()),
+        match (scalar, scalar.int()) {
+            (Scalar::Int(_) | Scalar::Float(_), Some(number)) => read_size(&number.to_string()),
             _ => read_size(scalar.text().unwrap_or_default()),
         }
         .map(|bytes| Size(bytes as u64))
@@ -184,7 +196,7 @@ impl Setting for Size {
 
     fn schema() -> Value {
         json!({"anyOf": [
-            {"type": "integer", "minimum": 1},
+            {"type": "integer", "minimum": 1, "maximum": i64::MAX},
             {"type": "string", "pattern": SIZE_PATTERN},
         ]})
     }
@@ -195,6 +207,20 @@ impl Setting for Size {
 pub struct CommandLine {
     pub text: String,
     pub words: Vec<String>,
+}
+
+/// A pattern for the JSON Schema that accepts what [`CommandLine`] accepts: words with closed quotes, the first of
+/// which is not empty. It knows what the shell knows: backslashes, comments and lines that go on.
+fn command_line_pattern() -> String {
+    let blank = r"(?:[ \t\n]|\\\n)";
+    let quoted = r#"'[^']*'|"(?:[^"\\]|\\[\s\S])*""#;
+    let word =
+        format!(r#"(?:[^ \t\n'"\\#]|\\[^\n]|\\$|{quoted})(?:[^ \t\n'"\\]|\\[\s\S]|\\$|{quoted})*"#);
+    let empty_word = r#"(?:''|"(?:\\\n)*"|\\\n)+(?:[ \t\n]|$)"#;
+    let more = format!(r"[ \t\n]{blank}*(?:{word}|#[^\n]*)");
+    format!(
+        r"^(?![\s\S]*\x00)(?:{blank}|#[^\n]*\n)*(?!{empty_word}){word}(?:{more})*(?:[ \t\n]{blank}*)?$"
+    )
 }
 
 impl Setting for CommandLine {
@@ -212,7 +238,7 @@ impl Setting for CommandLine {
     }
 
     fn schema() -> Value {
-        json!({"type": "string", "pattern": r"\S"})
+        json!({"type": "string", "pattern": command_line_pattern()})
     }
 }
 
@@ -223,13 +249,13 @@ pub struct AliasName(pub String);
 impl Setting for AliasName {
     fn read(scalar: &Scalar) -> Result<Self, String> {
         match scalar.text() {
-            Some(text) if !text.trim().is_empty() => Ok(AliasName(text.to_owned())),
+            Some(text) if !text.chars().all(is_blank) => Ok(AliasName(text.to_owned())),
             _ => Err("expected the name of an AI command alias".to_owned()),
         }
     }
 
     fn schema() -> Value {
-        json!({"type": "string", "pattern": r"\S"})
+        json!({"type": "string", "pattern": NOT_BLANK})
     }
 }
 
@@ -245,7 +271,7 @@ impl Setting for Promise {
         if text.is_empty() {
             return Err("expected a completion promise that is not empty".to_owned());
         }
-        if text.trim() != text || text.contains(['<', '>']) {
+        if text.trim_matches(is_blank) != text || text.contains(['<', '>']) {
             return Err(
                 "expected a completion promise without tags or white space around it".to_owned(),
             );

@@ -8,7 +8,7 @@ use std::path::Path;
 use super::settings::{
     FragmentSource, KEYS, LoopSettings, Origin, PHASES, ProcedureSettings, Settings,
 };
-use super::value::{CommandLine, Scalar, Setting};
+use super::value::{CommandLine, Scalar, Setting, is_blank};
 use super::{Layer, Place, Source};
 use crate::cli::SUBCOMMANDS;
 use crate::error::{Error, ErrorKind, did_you_mean};
@@ -234,7 +234,7 @@ impl Reader<'_> {
 
     fn alias(&mut self, name: &Spanned<String>, value: &Spanned<Tree>) -> Option<CommandLine> {
         let path = join("ai_cmd_aliases", &name.value);
-        if name.value.trim().is_empty() {
+        if name.value.chars().all(is_blank) {
             self.problem(name, &path, "expected a name for the alias");
         }
         let (path, value) = match &value.value {
@@ -386,7 +386,7 @@ impl Reader<'_> {
     }
 
     fn origin(&mut self, path: &str, node: &Spanned<Tree>, text: &str) -> Option<Origin> {
-        if text.trim().is_empty() || text.contains('\0') {
+        if text.chars().all(is_blank) || text.contains('\0') {
             self.problem(node, path, "expected the path of a prompt file");
             return None;
         }
