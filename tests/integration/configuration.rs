@@ -52,7 +52,6 @@ fn values_of_the_wrong_kind() {
         "loop:\n  default_max_iterations: [3]",
         "loop:\n  iteration_timeout: soon",
         "loop:\n  iteration_timeout: 1h30",
-        "loop:\n  iteration_timeout: 1.5",
         "loop:\n  iteration_timeout: true",
         "loop:\n  kill_grace: none",
         "loop:\n  max_output_buffer: 1.5MB",

@@ -12,4 +12,5 @@ mod harness;
 mod configuration;
 mod demo;
 mod help;
+mod schema;
 mod usage;
