@@ -449,19 +449,18 @@ pub fn without_dry_run(arguments: &[OsString]) -> String {
     let mut kept = vec!["rooda".to_owned()];
     let mut literal = false;
     for word in words {
-        if !literal && (word == "--dry-run" || word == "-d") {
-            continue;
-        }
         literal |= word == "--";
-        // `-dv` and its like: short flags that take no value, run together.
+        // `-dv`, `-dn3` and their like: short flags run together, of which only the last may take a value.
         let cluster = word.strip_prefix('-').unwrap_or_default();
-        let has_it = cluster.contains('d') && cluster.chars().all(|c| "dvqu".contains(c));
-        let word = if has_it && !literal {
-            word.replace('d', "").into()
-        } else {
-            word
-        };
-        kept.push(shell_words::quote(&word).into_owned());
+        let end = cluster.find(|c| !"dvqu".contains(c));
+        let (flags, rest) = cluster.split_at(end.unwrap_or(cluster.len()));
+        let has_it = word == "--dry-run" || flags.contains('d');
+        if literal || !has_it {
+            kept.push(shell_words::quote(&word).into_owned());
+        } else if word != "--dry-run" && cluster != "d" {
+            let word = format!("-{}{rest}", flags.replace('d', ""));
+            kept.push(shell_words::quote(&word).into_owned());
+        }
     }
     kept.join(" ")
 }
@@ -492,16 +491,26 @@ mod tests {
 
     #[test]
     fn the_command_of_a_dry_run_can_be_pasted() {
-        let words = [
-            "x/rooda",
-            "build",
-            "-d",
-            "-c",
-            "it's here",
-            "-vd",
-            "--dry-run",
-        ]
-        .map(OsString::from);
-        assert_eq!(without_dry_run(&words), r"rooda build -c 'it'\''s here' -v");
+        for (given, kept) in [
+            (
+                "build -d -c 'it'\\''s here' --dry-run",
+                "build -c 'it'\\''s here'",
+            ),
+            ("build -vd", "build -v"),
+            ("build -dn3 -udq", "build -n3 -uq"),
+            (
+                "build -cdone -Cd '--context=-d'",
+                "build -cdone -Cd '--context=-d'",
+            ),
+            ("loop -d -- -d", "loop -- -d"),
+            ("loop - -d", "loop -"),
+        ] {
+            let words = shell_words::split(given).expect("quoted well");
+            let words: Vec<OsString> = ["x/rooda".into()]
+                .into_iter()
+                .chain(words.into_iter().map(OsString::from))
+                .collect();
+            assert_eq!(without_dry_run(&words), format!("rooda {kept}"));
+        }
     }
 }

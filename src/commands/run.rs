@@ -11,6 +11,7 @@ use crate::config::{
 use crate::error::{Error, ErrorKind, Problem};
 use crate::host::{self, Clock, Console, Signals, Supervisor};
 use crate::plan::{Agent, Plan};
+use crate::prompt::{Text, fill_in};
 use crate::report::{Check, LineStyle, Terminal, dry_run, say};
 use crate::runner::{self, Host};
 use crate::status::Status;
@@ -23,7 +24,18 @@ pub fn procedure(world: &World, arguments: &RunArgs) -> Result<u8, Error> {
 }
 
 pub fn task(world: &World, arguments: &LoopArgs) -> Result<u8, Error> {
-    // The task is read where the user named it, which may be relative to --directory.
+    let task = match read_task(arguments) {
+        Ok(task) => task,
+        Err(error) => return unready(world, &arguments.common, error),
+    };
+    // It was entered already.
+    let mut common = arguments.common.clone();
+    common.place.directory = None;
+    start(world, Target::Task(task), Vec::new(), &common)
+}
+
+/// The task is read where the user named it, which may be relative to --directory.
+fn read_task(arguments: &LoopArgs) -> Result<String, Error> {
     if let Some(directory) = &arguments.common.place.directory {
         host::enter(directory).map_err(|error| Error::caused(ErrorKind::Unavailable, &error))?;
     }
@@ -38,9 +50,7 @@ pub fn task(world: &World, arguments: &LoopArgs) -> Result<u8, Error> {
         return Err(Error::new(ErrorKind::Usage, message)
             .hint("say what the agent shall do: rooda loop \"Make the tests pass\""));
     }
-    let mut common = arguments.common.clone();
-    common.place.directory = None;
-    start(world, Target::Task(text), Vec::new(), &common)
+    Ok(text)
 }
 
 fn start(
@@ -49,24 +59,26 @@ fn start(
     phases: Vec<(Phase, Vec<FragmentSource>)>,
     common: &CommonArgs,
 ) -> Result<u8, Error> {
-    let resolved = resolve_all(world, target, phases, common);
-    if !common.dry_run {
-        let resolved = resolved?;
-        let agent = resolved.agent.clone()?;
-        check(world, &resolved.plan, &agent)?;
-        return Ok(execute(world, &resolved, &agent, common.color)?.exit_code());
-    }
-    // A dry run answers one question, whether all is well, and a mistake on the command line is not an answer.
-    let code = match resolved {
-        Ok(resolved) => rehearse(world, &resolved),
-        Err(error) if error.kind == ErrorKind::Usage => return Err(error),
-        Err(error) => {
-            world.console.err(error.to_string().into_bytes());
-            not_ready(world)
-        }
+    let resolved = match resolve_all(world, target, phases, common) {
+        Ok(resolved) => resolved,
+        Err(error) => return unready(world, common, error),
     };
-    world.console.flush_blocking();
-    Ok(code)
+    if common.dry_run {
+        return rehearse(world, &resolved);
+    }
+    let agent = resolved.agent.clone()?;
+    check(world, &resolved.plan, &agent)?;
+    Ok(execute(world, &resolved, &agent, common.color)?.exit_code())
+}
+
+/// What an error means before there is a plan. A dry run answers one question, whether all is well, and only a mistake
+/// on the command line is not an answer to it.
+fn unready(world: &World, common: &CommonArgs, error: Error) -> Result<u8, Error> {
+    if !common.dry_run || error.kind == ErrorKind::Usage {
+        return Err(error);
+    }
+    world.console.err(error.to_string().into_bytes());
+    Ok(not_ready(world))
 }
 
 fn resolve_all(
@@ -138,10 +150,15 @@ fn find_agent(world: &World, agent: &Agent) -> Result<String, Problem> {
 }
 
 /// Checks everything, shows everything, runs nothing.
-fn rehearse(world: &World, resolved: &Resolved) -> u8 {
+fn rehearse(world: &World, resolved: &Resolved) -> Result<u8, Error> {
     let plan = &resolved.plan;
+    let agent = match &resolved.agent {
+        // An alias that only the command line names is a mistake there.
+        Err(error) if error.kind == ErrorKind::Usage => return Err(error.clone()),
+        agent => agent.as_ref(),
+    };
     let mut checks = Vec::new();
-    match &resolved.agent {
+    match agent {
         Ok(agent) => checks.push(Check {
             result: find_agent(world, agent),
         }),
@@ -149,44 +166,45 @@ fn rehearse(world: &World, resolved: &Resolved) -> u8 {
             result: Err(problem.clone()),
         })),
     }
-    checks.extend(plan.work.fragments().map(check_fragment));
-    let prompt = if checks.iter().all(Check::is_ok) {
-        runner::assemble(plan)
-            .map_err(|error| {
-                checks.extend(error.problems.into_iter().map(|problem| Check {
-                    result: Err(problem),
-                }));
-            })
-            .ok()
-    } else {
-        None
+    let fragments = plan.work.fragments();
+    checks.extend(fragments.map(|fragment| check_fragment(plan, fragment)));
+    let prompt = match checks.iter().all(Check::is_ok) {
+        true => Some(runner::assemble(plan)?),
+        false => None,
     };
     let ready = without_dry_run(&world.arguments);
-    let agent = resolved.agent.as_ref().ok();
-    let text = dry_run(plan, agent, &checks, prompt.as_deref(), &ready);
+    let text = dry_run(plan, agent.ok(), &checks, prompt.as_deref(), &ready);
     world.console.out(text.into_bytes());
     for warning in &resolved.warnings {
         let line = format!("Warning: {warning}\n");
         world.console.err(line.into_bytes());
     }
-    match prompt {
-        Some(_) => 0,
+    Ok(match prompt {
+        Some(_) => {
+            world.console.flush_blocking();
+            0
+        }
         None => not_ready(world),
-    }
+    })
 }
 
-fn check_fragment(fragment: &FragmentSource) -> Check {
+fn check_fragment(plan: &Plan, fragment: &FragmentSource) -> Check {
     let origin = &fragment.origin;
-    let well = match origin {
-        Origin::Inline(_) => format!("Prompt text: {origin}"),
-        Origin::BuiltIn(_) | Origin::File(_) => format!("Prompt file exists: {origin}"),
-    };
     let result = match runner::read_fragment(fragment) {
-        Ok(_) => Ok(well),
         Err(error) => Err(Problem {
             message: format!("Prompt file: {}", runner::one_line(&error)),
             hints: error.problems.into_iter().flat_map(|p| p.hints).collect(),
         }),
+        Ok(text) => match fill_in(Text { fragment, text }, plan) {
+            Err(error) => Err(Problem {
+                message: runner::one_line(&error),
+                hints: Vec::new(),
+            }),
+            Ok(_) => Ok(match origin {
+                Origin::Inline(_) => format!("Prompt text: {origin}"),
+                Origin::BuiltIn(_) | Origin::File(_) => format!("Prompt file exists: {origin}"),
+            }),
+        },
     };
     Check { result }
 }
@@ -195,6 +213,7 @@ fn not_ready(world: &World) -> u8 {
     world
         .console
         .err(b"Error: Dry-run validation failed\n".to_vec());
+    world.console.flush_blocking();
     1
 }
 
