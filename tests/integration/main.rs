@@ -11,6 +11,8 @@ mod harness;
 
 mod configuration;
 mod demo;
+mod dry_run;
 mod help;
+mod list_info;
 mod schema;
 mod usage;
