@@ -11,8 +11,10 @@ mod harness;
 
 mod configuration;
 mod demo;
+mod docs;
 mod dry_run;
 mod help;
 mod list_info;
+mod prompts;
 mod schema;
 mod usage;
