@@ -139,7 +139,8 @@ fn every_way_to_end_is_told() {
         assert!(rows.iter().any(|row| row[0] == code), "{code}");
     }
     // No table tells of a status that does not exist.
-    let header = rows.iter().position(|row| row[0] == "status").unwrap();
+    let header = rows.iter().position(|row| row[0] == "status");
+    let header = header.expect("a table of the statuses");
     let told = rows[header + 2..]
         .iter()
         .take_while(|row| row[0].starts_with('`'));
@@ -162,7 +163,8 @@ fn procedures_and_aliases_are_those_of_the_program() {
             assert_eq!(told, format!("`{}`", command.text), "{name}");
         }
     }
-    let header = rows.iter().position(|row| row[0] == "procedure").unwrap();
+    let header = rows.iter().position(|row| row[0] == "procedure");
+    let header = header.expect("a table of the procedures");
     let told = rows[header + 2..]
         .iter()
         .take_while(|row| row[0].starts_with('`'));
