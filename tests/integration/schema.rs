@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::harness::Sandbox;
 
 fn validator() -> Validator {
-    jsonschema::validator_for(&schema()).unwrap()
+    jsonschema::validator_for(&schema()).expect("a valid schema")
 }
 
 /// What the program says of a document. JSON is YAML too, if all that is invisible is escaped.
