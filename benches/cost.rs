@@ -18,9 +18,12 @@ const ROODA: &str = env!("CARGO_BIN_EXE_rooda");
 const FAKE_AGENT: &str = env!("CARGO_BIN_EXE_fake_agent");
 const RUNS: usize = 5;
 
+/// A name, and what measures it and answers whether its bound was kept.
+type Part = (&'static str, fn() -> bool);
+
 fn main() -> ExitCode {
     let filter = std::env::args().skip(1).find(|word| !word.starts_with('-'));
-    let parts: [(&str, fn() -> bool); 5] = [
+    let parts: [Part; 5] = [
         ("startup", startup),
         ("iterations", iterations),
         ("capture", capture),
@@ -52,7 +55,7 @@ fn median(mut figures: Vec<f64>) -> f64 {
     figures[figures.len() / 2]
 }
 
-fn timed(action: impl FnOnce()) -> f64 {
+fn timed<T>(action: impl FnOnce() -> T) -> f64 {
     let started = Instant::now();
     action();
     started.elapsed().as_secs_f64()
@@ -84,7 +87,7 @@ fn startup() -> bool {
         let run = || {
             let mut command = Command::new(program);
             command.args(arguments).env("HOME", folder.path());
-            timed(|| drop(command.stdout(Stdio::null()).status().unwrap())) * 1e3
+            timed(|| command.stdout(Stdio::null()).status().unwrap()) * 1e3
         };
         median((0..21).map(|_| run()).collect())
     };
@@ -119,7 +122,7 @@ fn iterations() -> bool {
     for _ in 0..RUNS {
         let floor = timed(bare);
         let mut command = rooda(&folder, "true", &["-n", &COUNT.to_string()]);
-        let ours = timed(|| drop(command.status().unwrap()));
+        let ours = timed(|| command.status().unwrap());
         floors.push(floor / COUNT as f64 * 1e3);
         overheads.push((ours - floor) / COUNT as f64 * 1e3);
     }
@@ -138,7 +141,7 @@ fn capture() -> bool {
     for _ in 0..RUNS {
         let mut piped = Command::new("sh");
         piped.args(["-c", &format!("{agent} | cat >/dev/null")]);
-        let floor = timed(|| drop(piped.status().unwrap()));
+        let floor = timed(|| piped.status().unwrap());
         let mut command = rooda(&folder, &agent, &["-n", "1"]);
         let ours = timed(|| peak = peak.max(watch(command.spawn().unwrap()).peak));
         floors.push(floor);
@@ -175,7 +178,7 @@ fn interrupt() -> bool {
         while !bye.exists() {
             std::thread::sleep(Duration::from_micros(200));
         }
-        times.push(timed(|| drop(child.wait().unwrap())) * 1e3);
+        times.push(timed(|| child.wait().unwrap()) * 1e3);
     }
     let time = median(times);
     let figure = format!("{time:.0} ms from the agent's own exit to rooda's");

@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
@@ -11,6 +12,7 @@ use crate::config::{
     AliasName, Bound, CommandLine, FragmentSource, IterationMode, Layer, LogFormat, LogLevel,
     LoopSettings, Origin, Phase, Positive, Promise, Source, Span, read_text,
 };
+use crate::error::{Error, ErrorKind};
 
 /// The names that no procedure can have.
 pub const SUBCOMMANDS: &[&str] = &[
@@ -28,16 +30,41 @@ pub const SUBCOMMANDS: &[&str] = &[
 
 const EXAMPLES: &str = "\
 Examples:
-  rooda demo                                      See the whole thing work, without any AI
-  rooda list                                      Which procedures there are
-  rooda build --ai-cmd-alias claude -n 5          At most five iterations with Claude Code
-  rooda build --ai-cmd \"my-agent --yes\" --dry-run Check everything, run nothing
-  rooda loop \"Make the tests pass\" -n 10          The same task every iteration
+  rooda demo                                        See the whole thing work, without any AI
+  rooda list                                        Which procedures there are
+  rooda bootstrap --ai-cmd-alias claude             First of all: describe the repository
+  rooda build --ai-cmd-alias claude -n 5            At most five iterations
+  rooda build --ai-cmd \"my-agent --yes\" --dry-run   Check everything, run nothing
   rooda build -c \"only the auth module\" -c @notes.md
+  rooda loop \"Make the tests pass\" -n 10            The same task every iteration
+
+Settings, the first one counts:
+  flags, the procedure's own keys, ROODA_LOOP_* variables (ROODA_LOOP_AI_CMD_ALIAS=claude),
+  ./rooda-config.yml, ~/.config/rooda/rooda-config.yml, the built-in defaults
 
 Exit codes:
-  0 success · 1 aborted · 2 max-iters · 4 exhausted · 130 interrupted
-  64 usage · 66 file not readable · 69 AI command not found · 70 internal · 78 configuration";
+  0 success, 1 aborted, 2 max-iters, 4 exhausted, 130 interrupted
+  64 usage, 66 file not readable, 69 AI command or directory not found, 70 internal,
+  78 configuration
+  --dry-run: 0 ready, 1 not ready";
+
+const LOOP_EXAMPLES: &str = "\
+Examples:
+  rooda loop \"Make the tests pass\" --ai-cmd-alias claude -n 10
+  rooda loop --file TASK.md --run-timeout 2h --unlimited
+  git log -5 | rooda loop - --dry-run
+
+The exit codes are those of `rooda run --help`.";
+
+const LIST_EXAMPLES: &str = "\
+Examples:
+  rooda list
+  rooda list --json | jq -r '.[].name'";
+
+const INFO_EXAMPLES: &str = "\
+Examples:
+  rooda info build
+  rooda info build --json | jq .settings";
 
 /// Runs AI coding CLIs in OODA loops: each iteration is a fresh process with a freshly composed prompt.
 ///
@@ -71,10 +98,13 @@ pub enum Command {
     #[command(after_help = EXAMPLES)]
     Run(RunArgs),
     /// Run the same task in every iteration, without phases
+    #[command(after_help = LOOP_EXAMPLES)]
     Loop(LoopArgs),
-    /// List the procedures
+    /// List the procedures, built-in and your own
+    #[command(after_help = LIST_EXAMPLES)]
     List(ListArgs),
-    /// Tell what a procedure does and what it would run with
+    /// Tell what a procedure does and with which settings it would run
+    #[command(after_help = INFO_EXAMPLES)]
     Info(InfoArgs),
     /// See the whole thing work: a throw-away repository, a scripted agent, the real loop
     Demo,
@@ -131,7 +161,7 @@ pub struct ListArgs {
 
 #[derive(Debug, Clone, Args)]
 pub struct InfoArgs {
-    /// The procedure
+    /// The procedure; `rooda list` shows them
     pub procedure: String,
 
     /// Print JSON
@@ -158,26 +188,26 @@ pub struct PlaceArgs {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "What the agent is told")]
 pub struct PhaseArgs {
-    /// Replace the phase OBSERVE with prompt files, or built-in ones (`builtin:observe/specs.md`); repeatable
+    /// Replace the phase OBSERVE with a prompt file, or a built-in one (`builtin:observe/specs.md`); repeatable
     #[arg(long, value_name = "PROMPT")]
     pub observe: Vec<String>,
 
-    /// Replace the phase ORIENT; repeatable
+    /// Replace the phase ORIENT likewise; repeatable
     #[arg(long, value_name = "PROMPT")]
     pub orient: Vec<String>,
 
-    /// Replace the phase DECIDE; repeatable
+    /// Replace the phase DECIDE likewise; repeatable
     #[arg(long, value_name = "PROMPT")]
     pub decide: Vec<String>,
 
-    /// Replace the phase ACT; repeatable
+    /// Replace the phase ACT likewise; repeatable
     #[arg(long, value_name = "PROMPT")]
     pub act: Vec<String>,
 }
 
 #[derive(Debug, Clone, Args)]
 pub struct CommonArgs {
-    /// Add text to the prompt, verbatim; `@FILE` reads a file; repeatable
+    /// Add text to the prompt as it is, or the content of a file (`@FILE`); repeatable
     #[arg(
         short,
         long,
@@ -186,11 +216,11 @@ pub struct CommonArgs {
     )]
     pub context: Vec<String>,
 
-    /// Name the task in logs; the procedure's name if not given
+    /// Name the task in the log [default: the name of the procedure]
     #[arg(long, value_name = "ID", help_heading = "What the agent is told")]
     pub task_id: Option<String>,
 
-    /// The word or phrase inside the promise tags that means success [default: SUCCESS]
+    /// The text between `<promise>` tags by which the agent says that all is done [default: SUCCESS]
     #[arg(
         long,
         value_name = "TEXT",
@@ -199,7 +229,7 @@ pub struct CommonArgs {
     )]
     pub completion_promise: Option<Promise>,
 
-    /// The AI command line; it gets the prompt on standard input
+    /// The AI command line; it reads the prompt on standard input
     #[arg(
         long,
         value_name = "COMMAND",
@@ -223,29 +253,32 @@ pub struct CommonArgs {
         long,
         value_name = "N",
         value_parser = max_iterations,
+        allow_negative_numbers = true,
         conflicts_with = "unlimited",
         help_heading = "When it ends"
     )]
     pub max_iterations: Option<Positive>,
 
-    /// Any number of iterations
+    /// Set no limit to the number of iterations
     #[arg(short, long, help_heading = "When it ends")]
     pub unlimited: bool,
 
-    /// End an iteration after this time: `90`, `90s`, `5m`, `1h30m`, `none` [default: none]
+    /// End an iteration after this time (`90` seconds, `90s`, `5m`, `1h30m`, `none`) [default: none]
     #[arg(
         long,
         value_name = "TIME",
         value_parser = read_text::<Bound<Span>>,
+        allow_negative_numbers = true,
         help_heading = "When it ends"
     )]
     pub iteration_timeout: Option<Bound<Span>>,
 
-    /// End an iteration that has printed nothing for this time [default: none]
+    /// End an iteration when the agent has printed nothing for this time [default: none]
     #[arg(
         long,
         value_name = "TIME",
         value_parser = read_text::<Bound<Span>>,
+        allow_negative_numbers = true,
         help_heading = "When it ends"
     )]
     pub idle_timeout: Option<Bound<Span>>,
@@ -255,6 +288,7 @@ pub struct CommonArgs {
         long,
         value_name = "TIME",
         value_parser = read_text::<Bound<Span>>,
+        allow_negative_numbers = true,
         help_heading = "When it ends"
     )]
     pub run_timeout: Option<Bound<Span>>,
@@ -264,36 +298,37 @@ pub struct CommonArgs {
         long,
         value_name = "N",
         value_parser = read_text::<Positive>,
+        allow_negative_numbers = true,
         help_heading = "When it ends"
     )]
     pub failure_threshold: Option<Positive>,
 
     /// Show configuration, checks and prompt, and run nothing
-    #[arg(short, long, help_heading = "What one sees")]
+    #[arg(short, long, help_heading = "What you see")]
     pub dry_run: bool,
 
     /// Show the agent's output while it runs, on standard output
-    #[arg(short, long, conflicts_with = "quiet", help_heading = "What one sees")]
+    #[arg(short, long, conflicts_with = "quiet", help_heading = "What you see")]
     pub verbose: bool,
 
-    /// Tell only of failures (log level warn)
-    #[arg(short, long, help_heading = "What one sees")]
+    /// Log only failures and warnings (the log level `warn`)
+    #[arg(short, long, help_heading = "What you see")]
     pub quiet: bool,
 
-    /// How much the log tells [default: info]
-    #[arg(long, value_name = "LEVEL", help_heading = "What one sees")]
+    /// How much is logged [default: info]
+    #[arg(long, value_name = "LEVEL", help_heading = "What you see")]
     pub log_level: Option<LogLevel>,
 
     /// How log lines are written [default: text]
-    #[arg(long, value_name = "FORMAT", help_heading = "What one sees")]
+    #[arg(long, value_name = "FORMAT", help_heading = "What you see")]
     pub log_format: Option<LogFormat>,
 
-    /// Whether the log has colours
+    /// Whether the log is coloured
     #[arg(
         long,
         value_name = "WHEN",
         default_value = "auto",
-        help_heading = "What one sees"
+        help_heading = "What you see"
     )]
     pub color: Colour,
 
@@ -310,9 +345,24 @@ pub enum Colour {
 }
 
 fn max_iterations(text: &str) -> Result<Positive, String> {
-    read_text(text).map_err(|expected| match text {
-        "0" => format!("{expected}; for any number of iterations use --unlimited"),
+    read_text(text).map_err(|expected| match text.parse() {
+        Ok(0) => format!("{expected}; for any number of iterations use --unlimited"),
         _ => expected,
+    })
+}
+
+/// What to say of words after the procedure. The parser takes the first one for a subcommand, which is never meant.
+pub fn left_over_word(error: &clap::Error) -> Option<Error> {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
+        return None;
+    };
+    Some(if SUBCOMMANDS.contains(&word.as_str()) {
+        let message = format!("the command `{word}` cannot stand after a procedure or its flags");
+        Error::new(ErrorKind::Usage, message).hint(format_args!("`rooda {word} --help`"))
+    } else {
+        let message = format!("a run has one procedure, and `{word}` stands after it");
+        let hint = "to tell the agent something, use --context \"only the auth module\"";
+        Error::new(ErrorKind::Usage, message).hint(hint)
     })
 }
 
@@ -399,19 +449,18 @@ pub fn without_dry_run(arguments: &[OsString]) -> String {
     let mut kept = vec!["rooda".to_owned()];
     let mut literal = false;
     for word in words {
-        if !literal && (word == "--dry-run" || word == "-d") {
-            continue;
-        }
         literal |= word == "--";
-        // `-dv` and its like: short flags that take no value, run together.
+        // `-dv`, `-dn3` and their like: short flags run together, of which only the last may take a value.
         let cluster = word.strip_prefix('-').unwrap_or_default();
-        let has_it = cluster.contains('d') && cluster.chars().all(|c| "dvqu".contains(c));
-        let word = if has_it && !literal {
-            word.replace('d', "").into()
-        } else {
-            word
-        };
-        kept.push(shell_words::quote(&word).into_owned());
+        let end = cluster.find(|c| !"dvqu".contains(c));
+        let (flags, rest) = cluster.split_at(end.unwrap_or(cluster.len()));
+        let has_it = word == "--dry-run" || flags.contains('d');
+        if literal || !has_it {
+            kept.push(shell_words::quote(&word).into_owned());
+        } else if word != "--dry-run" && cluster != "d" {
+            let word = format!("-{}{rest}", flags.replace('d', ""));
+            kept.push(shell_words::quote(&word).into_owned());
+        }
     }
     kept.join(" ")
 }
@@ -442,16 +491,26 @@ mod tests {
 
     #[test]
     fn the_command_of_a_dry_run_can_be_pasted() {
-        let words = [
-            "x/rooda",
-            "build",
-            "-d",
-            "-c",
-            "it's here",
-            "-vd",
-            "--dry-run",
-        ]
-        .map(OsString::from);
-        assert_eq!(without_dry_run(&words), r"rooda build -c 'it'\''s here' -v");
+        for (given, kept) in [
+            (
+                "build -d -c 'it'\\''s here' --dry-run",
+                "build -c 'it'\\''s here'",
+            ),
+            ("build -vd", "build -v"),
+            ("build -dn3 -udq", "build -n3 -uq"),
+            (
+                "build -cdone -Cd '--context=-d'",
+                "build -cdone -Cd '--context=-d'",
+            ),
+            ("loop -d -- -d", "loop -- -d"),
+            ("loop - -d", "loop -"),
+        ] {
+            let words = shell_words::split(given).expect("quoted well");
+            let words: Vec<OsString> = ["x/rooda".into()]
+                .into_iter()
+                .chain(words.into_iter().map(OsString::from))
+                .collect();
+            assert_eq!(without_dry_run(&words), format!("rooda {kept}"));
+        }
     }
 }

@@ -97,25 +97,40 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// `` did you mean `build`? `` for the candidate nearest to what was written, if one is near enough. What was merely
-/// not finished is nearer than what was mistyped.
+/// `` did you mean `build`? `` for the candidate nearest to what was written, if one is near enough.
 pub fn did_you_mean<'a>(
     written: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<String> {
+    nearest(written, candidates).map(|candidate| format!("did you mean `{candidate}`?"))
+}
+
+/// The candidate that was most likely meant: one that begins with what was written, one that is spelt alike, or the
+/// only one that ends with it (`max_iterations` for `default_max_iterations`).
+pub fn nearest<'a>(
+    written: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
     let lower = written.to_lowercase();
-    candidates
-        .into_iter()
+    let candidates: Vec<&str> = candidates.into_iter().collect();
+    let spelt_alike = candidates
+        .iter()
         .map(|candidate| {
             let distance = strsim::damerau_levenshtein(&lower, &candidate.to_lowercase());
             let unfinished = written.len() > 2 && candidate.starts_with(written);
-            (!unfinished, distance, candidate)
+            (!unfinished, distance, *candidate)
         })
         .filter(|(finished, distance, candidate)| {
             !finished || *distance <= (candidate.len().max(written.len()) / 3).max(1)
         })
         .min()
-        .map(|(_, _, candidate)| format!("did you mean `{candidate}`?"))
+        .map(|(_, _, candidate)| candidate);
+    spelt_alike.or_else(|| {
+        let mut ending = candidates
+            .into_iter()
+            .filter(|candidate| written.len() > 2 && candidate.ends_with(written));
+        ending.next().filter(|_| ending.next().is_none())
+    })
 }
 
 #[cfg(test)]
@@ -136,12 +151,13 @@ mod tests {
             suggest("boot").as_deref(),
             Some("did you mean `bootstrap`?")
         );
+        assert_eq!(
+            suggest("impl").as_deref(),
+            Some("did you mean `audit-spec-to-impl`?")
+        );
         assert_eq!(suggest("deploy"), None);
         let keys = ["iteration_mode", "iteration_timeout"];
-        assert_eq!(
-            did_you_mean("iteration_time", keys).as_deref(),
-            Some("did you mean `iteration_timeout`?")
-        );
+        assert_eq!(nearest("iteration_time", keys), Some("iteration_timeout"));
     }
 
     #[test]

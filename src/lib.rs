@@ -48,7 +48,10 @@ pub fn main() -> u8 {
     let code = panic::catch_unwind(AssertUnwindSafe(|| {
         match Cli::try_parse_from(&world.arguments) {
             Ok(cli) => dispatch(&world, &cli).unwrap_or_else(|error| refuse(&world, &error)),
-            Err(error) => explain(&world, &error),
+            Err(error) => match cli::left_over_word(&error) {
+                Some(error) => refuse(&world, &error),
+                None => explain(&world, &error),
+            },
         }
     }));
     code.unwrap_or_else(|_| {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::agent::PhaseWatch;
 use crate::config::{FragmentSource, Origin, Phase};
-use crate::error::{Error, ErrorKind, did_you_mean};
+use crate::error::{Error, ErrorKind};
 use crate::event::{Completed, Event, Moment, What};
 use crate::host::{self, Clock, Command, Console, Heard, Limits, Ran, Signals, Supervisor};
 use crate::iteration::{Cut, End, Outcome, Progress, Promised, Rule, Step, judge, scan};
@@ -145,32 +145,15 @@ pub fn assemble(plan: &Plan) -> Result<String, Error> {
     prompt::compose(plan, texts)
 }
 
-/// The text of a fragment, or what is wrong with it and where it is named.
+/// Reads the text of a fragment. The error says where it was named.
 pub fn read_fragment(fragment: &FragmentSource) -> Result<String, Error> {
-    let error = match &fragment.origin {
-        Origin::Inline(text) => return Ok(text.clone()),
-        Origin::BuiltIn(name) => match prompt::builtin_text(name) {
-            Some(text) => return Ok(text.to_owned()),
-            None => {
-                let message = format!("there is no built-in prompt `builtin:{name}`");
-                let error = Error::new(ErrorKind::NoInput, message);
-                let names: Vec<String> = prompt::builtin_names()
-                    .into_iter()
-                    .map(|name| format!("builtin:{name}"))
-                    .collect();
-                let written = format!("builtin:{name}");
-                match did_you_mean(&written, names.iter().map(String::as_str)) {
-                    Some(hint) => error.hint(hint),
-                    None => error.hint("`rooda info <PROCEDURE>` shows which ones are in use"),
-                }
-            }
-        },
-        Origin::File(path) => match host::read_prompt(Path::new(path)) {
-            Ok(text) => return Ok(text),
-            Err(error) => Error::caused(ErrorKind::NoInput, &error),
-        },
+    let read = match &fragment.origin {
+        Origin::Inline(text) => Ok(text.clone()),
+        Origin::BuiltIn(name) => prompt::builtin_prompt(name).map(str::to_owned),
+        Origin::File(path) => host::read_prompt(Path::new(path))
+            .map_err(|error| Error::caused(ErrorKind::NoInput, &error)),
     };
-    Err(match &fragment.place {
+    read.map_err(|error| match &fragment.place {
         Some(place) => error.hint(format_args!("it is named at {place}")),
         None => error,
     })
@@ -291,7 +274,7 @@ fn cannot_start(agent: &Agent, error: &io::Error) -> String {
     format!("{name}: {error}{advice}")
 }
 
-fn one_line(error: &Error) -> String {
+pub fn one_line(error: &Error) -> String {
     let messages: Vec<&str> = error
         .problems
         .iter()

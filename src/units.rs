@@ -41,18 +41,18 @@ pub fn read_duration(text: &str) -> Result<Duration, String> {
         return Err(EXPECTED.to_owned());
     }
     if seconds > LONGEST {
-        return Err("a duration of more than a hundred years is no bound; use `none`".to_owned());
+        return Err("expected a duration of at most a hundred years".to_owned());
     }
     let duration = Duration::from_secs_f64(seconds);
     if duration < Duration::from_millis(1) {
-        return Err("0 is not a duration; use `none` to switch a bound off".to_owned());
+        return Err("expected a duration of more than 0".to_owned());
     }
     Ok(duration)
 }
 
-/// A pattern for the JSON Schema that accepts what [`read_duration`] accepts, zero aside.
-pub const DURATION_PATTERN: &str =
-    r"^(?=.*[1-9])(\d+(\.\d+)?d)?(\d+(\.\d+)?h)?(\d+(\.\d+)?m)?(\d+(\.\d+)?s)?(\d+(\.\d+)?ms)?$";
+/// A pattern for the JSON Schema that accepts what [`read_duration`] accepts, and also what is far too short or too
+/// long, which a pattern cannot tell.
+pub const DURATION_PATTERN: &str = r"^(?=.*[1-9])((\d+\.?\d*|\.\d+)|((\d+\.?\d*|\.\d+)d)?((\d+\.?\d*|\.\d+)h)?((\d+\.?\d*|\.\d+)m)?((\d+\.?\d*|\.\d+)s)?((\d+\.?\d*|\.\d+)ms)?)$";
 
 /// Prints a measured time: `45.2s`, `2m16s`, `1h03m`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,7 +109,7 @@ pub fn read_size(text: &str) -> Result<usize, String> {
         _ => return Err(EXPECTED.to_owned()),
     };
     match number.checked_mul(unit) {
-        Some(0) => Err("0 leaves no room for any output; the least is 1".to_owned()),
+        Some(0) => Err("expected a size of at least 1 byte".to_owned()),
         Some(bytes) => Ok(bytes),
         None => Err(EXPECTED.to_owned()),
     }
@@ -197,8 +197,10 @@ mod tests {
         ] {
             assert!(read_duration(text).is_err(), "{text}");
         }
-        assert!(read_duration("0").is_err_and(|e| e.contains("`none`")));
-        assert!(read_duration("99999999999h").is_err_and(|e| e.contains("`none`")));
+        assert!(read_duration("0").is_err_and(|e| e.contains("more than 0")));
+        assert!(
+            read_duration("99999999999h").is_err_and(|e| e.contains("at most a hundred years"))
+        );
     }
 
     #[test]

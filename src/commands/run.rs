@@ -11,6 +11,7 @@ use crate::config::{
 use crate::error::{Error, ErrorKind, Problem};
 use crate::host::{self, Clock, Console, Signals, Supervisor};
 use crate::plan::{Agent, Plan};
+use crate::prompt::{Text, fill_in};
 use crate::report::{Check, LineStyle, Terminal, dry_run, say};
 use crate::runner::{self, Host};
 use crate::status::Status;
@@ -22,17 +23,17 @@ pub fn procedure(world: &World, arguments: &RunArgs) -> Result<u8, Error> {
 }
 
 pub fn task(world: &World, arguments: &LoopArgs) -> Result<u8, Error> {
-    let mut common = arguments.common.clone();
-    let text = match read_task(arguments) {
-        Ok(text) => text,
-        Err(error) if common.dry_run => return refuse_rehearsal(world, error),
-        Err(error) => return Err(error),
+    let task = match read_task(arguments) {
+        Ok(task) => task,
+        Err(error) => return unready(world, &arguments.common, error),
     };
-    // It was entered to read the task.
+    // It was entered already.
+    let mut common = arguments.common.clone();
     common.place.directory = None;
-    start(world, Target::Task(text), Vec::new(), &common)
+    start(world, Target::Task(task), Vec::new(), &common)
 }
 
+/// The task is read where the user named it, which may be relative to --directory.
 fn read_task(arguments: &LoopArgs) -> Result<String, Error> {
     if let Some(directory) = &arguments.common.place.directory {
         host::enter(directory).map_err(|error| Error::caused(ErrorKind::Unavailable, &error))?;
@@ -44,7 +45,8 @@ fn read_task(arguments: &LoopArgs) -> Result<String, Error> {
         (task, None) => task.clone().unwrap_or_default(),
     };
     if text.trim().is_empty() {
-        return Err(Error::new(ErrorKind::Usage, "the task is empty")
+        let message = "the task is empty";
+        return Err(Error::new(ErrorKind::Usage, message)
             .hint("say what the agent shall do: rooda loop \"Make the tests pass\""));
     }
     Ok(text)
@@ -56,32 +58,26 @@ fn start(
     phases: Vec<(Phase, Vec<FragmentSource>)>,
     common: &CommonArgs,
 ) -> Result<u8, Error> {
-    let resolved = resolve_all(world, target, phases, common);
-    if !common.dry_run {
-        let resolved = resolved?;
-        let agent = resolved.agent.clone()?;
-        check(world, &resolved.plan, &agent)?;
-        return Ok(execute(world, &resolved, &agent, common.color)?.exit_code());
+    let resolved = match resolve_all(world, target, phases, common) {
+        Ok(resolved) => resolved,
+        Err(error) => return unready(world, common, error),
+    };
+    if common.dry_run {
+        return rehearse(world, &resolved);
     }
-    match resolved {
-        Ok(resolved) => {
-            let code = rehearse(world, &resolved);
-            world.console.flush_blocking();
-            Ok(code)
-        }
-        Err(error) => refuse_rehearsal(world, error),
-    }
+    let agent = resolved.agent.clone()?;
+    check(world, &resolved.plan, &agent)?;
+    Ok(execute(world, &resolved, &agent, common.color)?.exit_code())
 }
 
-/// A dry run answers one question, whether all is well; to a mistake on the command line there is no answer.
-fn refuse_rehearsal(world: &World, error: Error) -> Result<u8, Error> {
-    if error.kind == ErrorKind::Usage {
+/// What an error means before there is a plan. A dry run answers one question, whether all is well, and only a mistake
+/// on the command line is not an answer to it.
+fn unready(world: &World, common: &CommonArgs, error: Error) -> Result<u8, Error> {
+    if !common.dry_run || error.kind == ErrorKind::Usage {
         return Err(error);
     }
     world.console.err(error.to_string().into_bytes());
-    let code = not_ready(world);
-    world.console.flush_blocking();
-    Ok(code)
+    Ok(not_ready(world))
 }
 
 fn resolve_all(
@@ -108,17 +104,21 @@ fn resolve_all(
 /// Texts are taken as they are; `@file` stands for what is in the file. An empty text is none: scripts pass it for a
 /// value that was left out.
 fn context(given: &[String]) -> Result<Vec<String>, Error> {
-    given
-        .iter()
-        .filter(|text| !text.trim().is_empty())
-        .map(|text| match text.strip_prefix('@') {
-            Some(path) => host::read_any(Path::new(path)).map_err(|error| {
-                Error::caused(ErrorKind::NoInput, &error)
-                    .hint("`--context @FILE` reads a file; text that begins with @ needs a space before it")
-            }),
-            None => Ok(text.clone()),
-        })
-        .collect()
+    let advise = |error: Error| {
+        error
+            .hint("`--context @FILE` reads a file; text that begins with @ needs a space before it")
+    };
+    let read = |text: &String| match text.strip_prefix('@') {
+        Some("") => {
+            let message = "--context @: the name of the file is missing";
+            Err(advise(Error::new(ErrorKind::Usage, message)))
+        }
+        Some(path) => host::read_any(Path::new(path))
+            .map_err(|error| advise(Error::caused(ErrorKind::NoInput, &error))),
+        None => Ok(text.clone()),
+    };
+    let said = |text: &&String| !text.trim().is_empty();
+    given.iter().filter(said).map(read).collect()
 }
 
 /// Finds out, before the first iteration, whatever can be found out then.
@@ -156,10 +156,15 @@ fn find_agent(world: &World, agent: &Agent) -> Result<String, Problem> {
 }
 
 /// Checks everything, shows everything, runs nothing.
-fn rehearse(world: &World, resolved: &Resolved) -> u8 {
+fn rehearse(world: &World, resolved: &Resolved) -> Result<u8, Error> {
     let plan = &resolved.plan;
+    let agent = match &resolved.agent {
+        // An alias that only the command line names is a mistake there.
+        Err(error) if error.kind == ErrorKind::Usage => return Err(error.clone()),
+        agent => agent.as_ref(),
+    };
     let mut checks = Vec::new();
-    match &resolved.agent {
+    match agent {
         Ok(agent) => checks.push(Check {
             result: find_agent(world, agent),
         }),
@@ -167,41 +172,45 @@ fn rehearse(world: &World, resolved: &Resolved) -> u8 {
             result: Err(problem.clone()),
         })),
     }
-    checks.extend(plan.work.fragments().map(check_fragment));
-    let prompt = if checks.iter().all(Check::is_ok) {
-        runner::assemble(plan)
-            .map_err(|error| {
-                checks.extend(error.problems.into_iter().map(|problem| Check {
-                    result: Err(problem),
-                }));
-            })
-            .ok()
-    } else {
-        None
+    let fragments = plan.work.fragments();
+    checks.extend(fragments.map(|fragment| check_fragment(plan, fragment)));
+    let prompt = match checks.iter().all(Check::is_ok) {
+        true => Some(runner::assemble(plan)?),
+        false => None,
     };
     let ready = without_dry_run(&world.arguments);
-    let agent = resolved.agent.as_ref().ok();
-    let text = dry_run(plan, agent, &checks, prompt.as_deref(), &ready);
+    let text = dry_run(plan, agent.ok(), &checks, prompt.as_deref(), &ready);
     world.console.out(text.into_bytes());
     for warning in &resolved.warnings {
-        world
-            .console
-            .err(format!("Warning: {warning}\n").into_bytes());
+        let line = format!("Warning: {warning}\n");
+        world.console.err(line.into_bytes());
     }
-    match prompt {
-        Some(_) => 0,
+    Ok(match prompt {
+        Some(_) => {
+            world.console.flush_blocking();
+            0
+        }
         None => not_ready(world),
-    }
+    })
 }
 
-fn check_fragment(fragment: &FragmentSource) -> Check {
+fn check_fragment(plan: &Plan, fragment: &FragmentSource) -> Check {
     let origin = &fragment.origin;
     let result = match runner::read_fragment(fragment) {
-        Ok(_) => Ok(match origin {
-            Origin::Inline(_) => format!("Prompt text: {origin}"),
-            Origin::BuiltIn(_) | Origin::File(_) => format!("Prompt file exists: {origin}"),
+        Err(error) => Err(Problem {
+            message: format!("Prompt file: {}", runner::one_line(&error)),
+            hints: error.problems.into_iter().flat_map(|p| p.hints).collect(),
         }),
-        Err(mut error) => Err(error.problems.swap_remove(0)),
+        Ok(text) => match fill_in(Text { fragment, text }, plan) {
+            Err(error) => Err(Problem {
+                message: runner::one_line(&error),
+                hints: Vec::new(),
+            }),
+            Ok(_) => Ok(match origin {
+                Origin::Inline(_) => format!("Prompt text: {origin}"),
+                Origin::BuiltIn(_) | Origin::File(_) => format!("Prompt file exists: {origin}"),
+            }),
+        },
     };
     Check { result }
 }
@@ -210,6 +219,7 @@ fn not_ready(world: &World) -> u8 {
     world
         .console
         .err(b"Error: Dry-run validation failed\n".to_vec());
+    world.console.flush_blocking();
     1
 }
 

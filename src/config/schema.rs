@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::settings::{KEYS, PHASES};
-use super::value::{CommandLine, Setting};
+use super::value::{CommandLine, NOT_BLANK, Setting};
 use crate::cli::SUBCOMMANDS;
 
 /// A schema that editors can use, and that accepts what rooda accepts.
@@ -25,6 +25,7 @@ pub fn schema() -> Value {
             "ai_cmd_aliases": {
                 "description": "Names for AI command lines, for `ai_cmd_alias` and `--ai-cmd-alias`.",
                 "type": ["object", "null"],
+                "propertyNames": {"pattern": NOT_BLANK},
                 "additionalProperties": {"anyOf": [
                     CommandLine::schema(),
                     {
@@ -53,7 +54,7 @@ pub fn schema() -> Value {
             "path": {
                 "description": "A prompt file, relative to this file, or a built-in one: `builtin:act/build.md`.",
                 "type": "string",
-                "pattern": r"\S",
+                "pattern": format!(r"^(?![\s\S]*\x00)[\s\S]*{NOT_BLANK}"),
             },
             "fragment": {"anyOf": [
                 {"$ref": "#/$defs/path"},
@@ -66,7 +67,10 @@ pub fn schema() -> Value {
                         "parameters": {
                             "description": "Makes the fragment a template with these variables.",
                             "type": ["object", "null"],
-                            "additionalProperties": {"type": ["string", "integer", "boolean"]},
+                            "additionalProperties": {"anyOf": [
+                                {"type": ["string", "boolean"]},
+                                {"type": "integer", "minimum": i64::MIN, "maximum": i64::MAX},
+                            ]},
                         },
                     },
                     "oneOf": [{"required": ["path"]}, {"required": ["content"]}],

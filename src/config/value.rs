@@ -30,9 +30,13 @@ impl Scalar {
         }
     }
 
+    /// A whole number. `3.0` is one too, as it is for a JSON Schema.
     fn int(&self) -> Option<i64> {
         match self {
             Scalar::Int(number) => Some(*number),
+            Scalar::Float(number) if number.fract() == 0.0 && number.abs() < i64::MAX as f64 => {
+                Some(*number as i64)
+            }
             Scalar::Untyped(text) => text.parse().ok(),
             Scalar::Null | Scalar::Bool(_) | Scalar::Float(_) | Scalar::Text(_) => None,
         }
@@ -62,6 +66,14 @@ pub fn read_text<T: Setting>(text: &str) -> Result<T, String> {
     T::read(&Scalar::Untyped(text.to_owned()))
 }
 
+/// White space, and the byte order mark, which is invisible too: patterns count it as white space.
+pub(super) fn is_blank(c: char) -> bool {
+    c.is_whitespace() || c == '\u{feff}'
+}
+
+/// A pattern for one character that is not blank: dialects differ on what else is `\s`.
+pub(super) const NOT_BLANK: &str = r"[^\s\x85\uFEFF]";
+
 impl Setting for bool {
     fn read(scalar: &Scalar) -> Result<Self, String> {
         match scalar {
@@ -83,12 +95,16 @@ pub struct Positive(pub NonZeroU32);
 
 impl Setting for Positive {
     fn read(scalar: &Scalar) -> Result<Self, String> {
-        scalar
-            .int()
-            .and_then(|number| u32::try_from(number).ok())
-            .and_then(NonZeroU32::new)
-            .map(Positive)
-            .ok_or_else(|| "expected a whole number of at least 1".to_owned())
+        match scalar.int() {
+            Some(number) if number > u32::MAX.into() => {
+                Err(format!("expected a whole number of at most {}", u32::MAX))
+            }
+            number => number
+                .and_then(|number| u32::try_from(number).ok())
+                .and_then(NonZeroU32::new)
+                .map(Positive)
+                .ok_or_else(|| "expected a whole number of at least 1".to_owned()),
+        }
     }
 
     fn schema() -> Value {
@@ -104,6 +120,7 @@ impl Setting for Span {
     fn read(scalar: &Scalar) -> Result<Self, String> {
         match scalar {
             Scalar::Int(number) => read_duration(&number.to_string()),
+            Scalar::Float(number) => read_duration(&number.to_string()),
             _ => read_duration(scalar.text().unwrap_or_default()),
         }
         .map(Span)
@@ -111,9 +128,8 @@ impl Setting for Span {
 
     fn schema() -> Value {
         json!({"anyOf": [
-            {"type": "integer", "minimum": 1, "maximum": 3_153_600_000_u64},
+            {"type": "number", "minimum": 0.001, "maximum": 3_153_600_000_u64},
             {"type": "string", "pattern": DURATION_PATTERN},
-            {"type": "string", "pattern": r"^\d*\.?\d*[1-9]\d*$"},
         ]})
     }
 }
@@ -145,13 +161,9 @@ impl<T: Setting> Setting for Bound<T> {
         match scalar {
             Scalar::Null => Ok(Bound::Off),
             Scalar::Text(text) | Scalar::Untyped(text) if text == "none" => Ok(Bound::Off),
-            _ => T::read(scalar).map(Bound::At).map_err(|expected| {
-                if expected.contains("`none`") {
-                    expected
-                } else {
-                    format!("{expected}, or `none`")
-                }
-            }),
+            _ => T::read(scalar)
+                .map(Bound::At)
+                .map_err(|expected| format!("{expected}, or `none` for no bound")),
         }
     }
 
@@ -175,8 +187,8 @@ impl<T: fmt::Display> fmt::Display for Bound<T> {
 
 impl Setting for Size {
     fn read(scalar: &Scalar) -> Result<Self, String> {
-        match scalar {
-            Scalar::Int(number) => read_size(&number.to_string()),
+        match (scalar, scalar.int()) {
+            (Scalar::Int(_) | Scalar::Float(_), Some(number)) => read_size(&number.to_string()),
             _ => read_size(scalar.text().unwrap_or_default()),
         }
         .map(|bytes| Size(bytes as u64))
@@ -184,7 +196,7 @@ impl Setting for Size {
 
     fn schema() -> Value {
         json!({"anyOf": [
-            {"type": "integer", "minimum": 1},
+            {"type": "integer", "minimum": 1, "maximum": i64::MAX},
             {"type": "string", "pattern": SIZE_PATTERN},
         ]})
     }
@@ -195,6 +207,20 @@ impl Setting for Size {
 pub struct CommandLine {
     pub text: String,
     pub words: Vec<String>,
+}
+
+/// A pattern for the JSON Schema that accepts what [`CommandLine`] accepts: words with closed quotes, the first of
+/// which is not empty. It knows what the shell knows: backslashes, comments and lines that go on.
+fn command_line_pattern() -> String {
+    let blank = r"(?:[ \t\n]|\\\n)";
+    let quoted = r#"'[^']*'|"(?:[^"\\]|\\[\s\S])*""#;
+    let word =
+        format!(r#"(?:[^ \t\n'"\\#]|\\[^\n]|\\$|{quoted})(?:[^ \t\n'"\\]|\\[\s\S]|\\$|{quoted})*"#);
+    let empty_word = r#"(?:''|"(?:\\\n)*"|\\\n)+(?:[ \t\n]|$)"#;
+    let more = format!(r"[ \t\n]{blank}*(?:{word}|#[^\n]*)");
+    format!(
+        r"^(?![\s\S]*\x00)(?:{blank}|#[^\n]*\n)*(?!{empty_word}){word}(?:{more})*(?:[ \t\n]{blank}*)?$"
+    )
 }
 
 impl Setting for CommandLine {
@@ -212,7 +238,7 @@ impl Setting for CommandLine {
     }
 
     fn schema() -> Value {
-        json!({"type": "string", "pattern": r"\S"})
+        json!({"type": "string", "pattern": command_line_pattern()})
     }
 }
 
@@ -223,13 +249,13 @@ pub struct AliasName(pub String);
 impl Setting for AliasName {
     fn read(scalar: &Scalar) -> Result<Self, String> {
         match scalar.text() {
-            Some(text) if !text.trim().is_empty() => Ok(AliasName(text.to_owned())),
+            Some(text) if !text.chars().all(is_blank) => Ok(AliasName(text.to_owned())),
             _ => Err("expected the name of an AI command alias".to_owned()),
         }
     }
 
     fn schema() -> Value {
-        json!({"type": "string", "pattern": r"\S"})
+        json!({"type": "string", "pattern": NOT_BLANK})
     }
 }
 
@@ -242,7 +268,10 @@ impl Setting for Promise {
         let text = scalar
             .text()
             .ok_or("expected the text of the completion promise")?;
-        if text.is_empty() || text.trim() != text || text.contains(['<', '>']) {
+        if text.is_empty() {
+            return Err("expected a completion promise that is not empty".to_owned());
+        }
+        if text.trim_matches(is_blank) != text || text.contains(['<', '>']) {
             return Err(
                 "expected a completion promise without tags or white space around it".to_owned(),
             );

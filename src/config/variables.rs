@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::settings::{KEYS, Settings};
 use super::value::Scalar;
 use super::{Layer, Source};
-use crate::error::{Error, ErrorKind, did_you_mean};
+use crate::error::{Error, ErrorKind, nearest};
 
 const PREFIX: &str = "ROODA_LOOP_";
 
@@ -60,13 +60,15 @@ fn unknown_variable(name: &str) -> Error {
         ErrorKind::Config,
         format_args!("environment variable {name}: there is no such setting"),
     );
-    let names: Vec<String> = KEYS
-        .iter()
-        .map(|key| format!("{PREFIX}{}", key.name.to_ascii_uppercase()))
-        .collect();
-    match did_you_mean(name, names.iter().map(String::as_str)) {
-        Some(hint) => error.hint(hint),
-        None => error.hint(format_args!("the settings are: {}", names.join(", "))),
+    // The prefix is the same for all: it must not make them look alike.
+    let written = name.trim_start_matches(PREFIX).to_ascii_lowercase();
+    let variable = |key: &str| format!("{PREFIX}{}", key.to_ascii_uppercase());
+    match nearest(&written, KEYS.iter().map(|key| key.name)) {
+        Some(key) => error.hint(format_args!("did you mean `{}`?", variable(key))),
+        None => {
+            let names: Vec<String> = KEYS.iter().map(|key| variable(key.name)).collect();
+            error.hint(format_args!("the settings are: {}", names.join(", ")))
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::path::Path;
 use super::settings::{
     FragmentSource, KEYS, LoopSettings, Origin, PHASES, ProcedureSettings, Settings,
 };
-use super::value::{CommandLine, Scalar, Setting};
+use super::value::{CommandLine, Scalar, Setting, is_blank};
 use super::{Layer, Place, Source};
 use crate::cli::SUBCOMMANDS;
 use crate::error::{Error, ErrorKind, did_you_mean};
@@ -42,15 +42,24 @@ fn syntax_error(file: &str, error: &serde_saphyr::Error) -> Error {
     // The library repeats the place at the end, and advises on options of its own.
     let message = message.split(" at line ").next().unwrap_or_default();
     let message = message.split(", set ").next().unwrap_or_default();
-    let message = if message.contains("multiple YAML documents") {
-        "more than one YAML document in the file"
-    } else {
-        message
+    let (message, hint) = match message {
+        m if m.contains("multiple YAML documents") => {
+            ("more than one YAML document in the file", None)
+        }
+        m if m.contains("expected string scalar") => ("expected a key that is text", None),
+        m if m.contains("tabs disallowed") => (m, Some("indent with spaces")),
+        m if m.contains("mapping values are not allowed") => {
+            (m, Some("text that holds a colon and a space needs quotes"))
+        }
+        m if m.contains("unknown anchor") => (m, Some("text that begins with * needs quotes")),
+        m => (m, None),
     };
-    Error::new(
-        ErrorKind::Config,
-        format_args!("{file}:{line}:{column}: {message}"),
-    )
+    let place = format!("{file}:{line}:{column}");
+    let error = Error::new(ErrorKind::Config, format_args!("{place}: {message}"));
+    match hint {
+        Some(hint) => error.hint(hint),
+        None => error,
+    }
 }
 
 /// A YAML value whose parts know where they stand.
@@ -64,6 +73,7 @@ impl Tree {
     fn found(&self) -> String {
         match self {
             Tree::Scalar(scalar) => format!("found {scalar}"),
+            Tree::List(items) if items.is_empty() => "found an empty list".to_owned(),
             Tree::List(_) => "found a list".to_owned(),
             Tree::Map(_) => "found a map".to_owned(),
         }
@@ -224,6 +234,9 @@ impl Reader<'_> {
 
     fn alias(&mut self, name: &Spanned<String>, value: &Spanned<Tree>) -> Option<CommandLine> {
         let path = join("ai_cmd_aliases", &name.value);
+        if name.value.chars().all(is_blank) {
+            self.problem(name, &path, "expected a name for the alias");
+        }
         let (path, value) = match &value.value {
             Tree::Map(_) => {
                 let mut command = None;
@@ -336,31 +349,32 @@ impl Reader<'_> {
             self.problem(node, path, &format!("{expected}, {found}"));
             return None;
         }
+        // One entry for each key that was given, `None` for a value that cannot be used.
         let mut origins = Vec::new();
         let mut parameters = None;
         for (key, value) in self.entries(path, node) {
             let key_path = join(path, &key.value);
             match key.value.as_str() {
                 "path" => {
-                    if let Some(text) = self.text(&key_path, value) {
-                        origins.push(self.origin(&key_path, value, &text)?);
-                    }
+                    let text = self.text(&key_path, value);
+                    origins.push(text.and_then(|text| self.origin(&key_path, value, &text)));
                 }
-                "content" => match &value.value {
+                "content" => origins.push(match &value.value {
                     // Not `text()`: content is kept to the letter.
-                    Tree::Scalar(Scalar::Text(text)) => origins.push(Origin::Inline(text.clone())),
+                    Tree::Scalar(Scalar::Text(text)) => Some(Origin::Inline(text.clone())),
                     other => {
                         let found = other.found();
                         self.problem(value, &key_path, &format!("expected text, {found}"));
+                        None
                     }
-                },
+                }),
                 "parameters" => parameters = Some(self.parameters(&key_path, value)),
                 _ => self.unknown_key(path, key, ["path", "content", "parameters"]),
             }
         }
-        match <[Origin; 1]>::try_from(origins) {
+        match <[Option<Origin>; 1]>::try_from(origins) {
             Ok([origin]) => Some(FragmentSource {
-                origin,
+                origin: origin?,
                 parameters,
                 place: Some(self.place(node)),
             }),
@@ -372,7 +386,7 @@ impl Reader<'_> {
     }
 
     fn origin(&mut self, path: &str, node: &Spanned<Tree>, text: &str) -> Option<Origin> {
-        if text.trim().is_empty() || text.contains('\0') {
+        if text.chars().all(is_blank) || text.contains('\0') {
             self.problem(node, path, "expected the path of a prompt file");
             return None;
         }

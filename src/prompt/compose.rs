@@ -15,10 +15,9 @@ pub struct Text<'a> {
 
 /// Composes the prompt of a plan. `texts` are those of its fragments, in their order.
 pub fn compose(plan: &Plan, texts: Vec<Text>) -> Result<String, Error> {
-    let promise = &plan.completion_promise.value.0;
     let mut problems = Vec::new();
     let mut rendered = texts.into_iter().filter_map(|text| {
-        fill_in(text, promise)
+        fill_in(text, plan)
             .map_err(|error| problems.push(error))
             .ok()
     });
@@ -29,6 +28,7 @@ pub fn compose(plan: &Plan, texts: Vec<Text>) -> Result<String, Error> {
             prompt.push('\n');
             context(&mut prompt, &plan.context);
             let rules = builtin_text("loop/promise.md").unwrap_or_default();
+            let promise = &plan.completion_promise.value.0;
             let rules = render(rules, &Default::default(), promise)
                 .map_err(|told| Error::new(ErrorKind::Internal, told))?;
             section(&mut prompt, "PROMISE", [rules.as_str()]);
@@ -51,7 +51,9 @@ pub fn compose(plan: &Plan, texts: Vec<Text>) -> Result<String, Error> {
     Ok(prompt)
 }
 
-fn fill_in(text: Text, promise: &str) -> Result<String, Error> {
+/// The text of a fragment as it goes into the prompt. Only one with parameters is a template.
+pub fn fill_in(text: Text, plan: &Plan) -> Result<String, Error> {
+    let promise = &plan.completion_promise.value.0;
     let Some(parameters) = &text.fragment.parameters else {
         return Ok(text.text);
     };

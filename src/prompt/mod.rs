@@ -4,5 +4,5 @@ mod builtin;
 mod compose;
 mod template;
 
-pub use builtin::{builtin_names, builtin_text};
-pub use compose::{Text, compose};
+pub use builtin::{builtin_names, builtin_prompt, builtin_text};
+pub use compose::{Text, compose, fill_in};

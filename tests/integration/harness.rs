@@ -6,6 +6,8 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -34,6 +36,11 @@ impl Sandbox {
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.work().join(name)
+    }
+
+    /// A path below the home folder.
+    pub(crate) fn home(&self, name: &str) -> PathBuf {
+        self.root.path().join("home").join(name)
     }
 
     /// Writes a file below the workspace.
@@ -121,7 +128,7 @@ pub(crate) fn wait_until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> 
             return found;
         }
         assert!(started.elapsed() < PATIENCE, "waited too long for {what}");
-        std::thread::sleep(Duration::from_millis(2));
+        thread::sleep(Duration::from_millis(2));
     }
 }
 
@@ -189,6 +196,13 @@ impl Rooda<'_> {
         command
     }
 
+    /// Runs it to its end and shows it as on a screen: the command line and what came of it.
+    pub(crate) fn transcript(self) -> String {
+        let line = shell_words::join(&self.arguments);
+        let line = steady(&line, self.sandbox.root.path());
+        format!("$ rooda {line}\n{}\n", self.run())
+    }
+
     /// Runs it to its end.
     pub(crate) fn run(self) -> Ran {
         self.start().finish()
@@ -227,8 +241,18 @@ impl Running {
         kill_process(pid, signal).unwrap();
     }
 
+    /// Waits for its end. One that never comes is a failure, not a test that hangs.
     pub(crate) fn finish(self) -> Ran {
+        let pid = Pid::from_child(&self.child);
+        let (ended, end) = mpsc::channel::<()>();
+        let watchdog = thread::spawn(move || {
+            if end.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+                kill_process(pid, Signal::KILL).ok();
+            }
+        });
         let output = self.child.wait_with_output().unwrap();
+        drop(ended);
+        watchdog.join().unwrap();
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
         Ran {
             stdout: text(&output.stdout),

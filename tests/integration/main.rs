@@ -9,5 +9,13 @@
 
 mod harness;
 
+mod configuration;
 mod demo;
+mod docs;
+mod dry_run;
+mod help;
 mod house;
+mod list_info;
+mod prompts;
+mod schema;
+mod usage;
