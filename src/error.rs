@@ -58,7 +58,10 @@ impl Error {
 
     /// Puts the whole chain of causes into the message: what was tried, and why it failed.
     pub fn caused(kind: ErrorKind, source: &anyhow::Error) -> Self {
-        Error::new(kind, format_args!("{source:#}"))
+        let told = format!("{source:#}");
+        // The number of an error of the system adds nothing to its name.
+        let told = told.split(" (os error ").next().unwrap_or_default();
+        Error::new(kind, told)
     }
 
     /// Adds advice to the problem that was added last.

@@ -87,17 +87,23 @@ fn refuse(world: &World, error: &Error) -> u8 {
     error.kind.exit_code()
 }
 
-/// Help that was asked for goes to standard output; a mistake is a usage error.
+/// Help that was asked for goes to standard output; a mistake is a usage error, told like all others.
 fn explain(world: &World, error: &clap::Error) -> u8 {
-    let text = error.render();
-    let text = if error.use_stderr() && !Console::stderr_is_terminal()
-        || !error.use_stderr() && !Console::stdout_is_terminal()
-    {
-        text.to_string()
+    let on_terminal = if error.use_stderr() {
+        Console::stderr_is_terminal()
     } else {
+        Console::stdout_is_terminal()
+    };
+    let text = error.render();
+    let text = if on_terminal {
         text.ansi().to_string()
+    } else {
+        text.to_string()
     };
     let code = if error.use_stderr() {
+        let text = text
+            .replacen("error:", "Error:", 1)
+            .replace("tip:", "Hint:");
         world.console.err(text.into_bytes());
         ErrorKind::Usage.exit_code()
     } else {

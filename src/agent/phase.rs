@@ -7,6 +7,9 @@ use crate::config::{PHASES, Phase};
 const MARK: &[u8] = b"Phase: ";
 const LONGEST: usize = "Phase: OBSERVE".len();
 
+/// How much of a chunk is looked at.
+const MOST: usize = 16 << 10;
+
 /// Fed with chunks as they come, cut anywhere. Announcements only steer the display, so nothing depends on them.
 #[derive(Debug)]
 pub struct PhaseWatch {
@@ -25,20 +28,19 @@ impl Default for PhaseWatch {
 }
 
 impl PhaseWatch {
-    /// The last phase that is announced in this chunk, if any.
+    /// The last phase that is announced in this chunk, if any. Of a large chunk only the end is looked at: an agent that
+    /// floods its output is not announcing anything, and looking at every byte would cost as much as reading it.
     pub fn feed(&mut self, chunk: &[u8]) -> Option<Phase> {
+        let chunk = &chunk[chunk.len().saturating_sub(MOST)..];
         // Where two chunks meet.
-        let head = &chunk[..chunk.len().min(LONGEST)];
-        self.carry.extend_from_slice(head);
+        self.carry
+            .extend_from_slice(&chunk[..chunk.len().min(LONGEST)]);
         let across = self.last_in(&self.carry);
         let within = self.last_in(chunk);
-        let keep_from = self.carry.len().saturating_sub(LONGEST - 1);
-        self.carry.drain(..keep_from);
-        if chunk.len() > LONGEST {
-            self.carry.clear();
-            self.carry
-                .extend_from_slice(&chunk[chunk.len() - (LONGEST - 1)..]);
-        }
+        self.carry
+            .extend_from_slice(&chunk[chunk.len().min(LONGEST)..]);
+        self.carry
+            .drain(..self.carry.len().saturating_sub(LONGEST - 1));
         within.or(across)
     }
 
@@ -69,6 +71,9 @@ mod tests {
         );
         assert_eq!(watch.feed(b"nothing here"), None);
         assert_eq!(watch.feed(b"Phase: LUNCH\n"), None);
+        let mut flood = vec![b'x'; 1 << 20];
+        flood.extend_from_slice(b"Phase: ACT");
+        assert_eq!(watch.feed(&flood), Some(Phase::Act));
     }
 
     proptest! {

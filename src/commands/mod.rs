@@ -14,7 +14,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::cli::PlaceArgs;
-use crate::config::{Layer, Source, builtin_layers, read_layer, variable_layers};
+use crate::config::{CONFIG_HOME, Layer, Source, builtin_layers, read_layer, variable_layers};
 use crate::error::{Error, ErrorKind};
 use crate::host::{self, Clock, Console};
 
@@ -84,7 +84,7 @@ fn global_config(world: &World) -> Option<PathBuf> {
             .get(name)
             .filter(|value| !value.is_empty())
     };
-    let folder = if let Some(home) = variable("ROODA_CONFIG_HOME") {
+    let folder = if let Some(home) = variable(CONFIG_HOME) {
         PathBuf::from(home)
     } else if let Some(config) = variable("XDG_CONFIG_HOME") {
         Path::new(config).join("rooda")

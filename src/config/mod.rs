@@ -23,7 +23,7 @@ pub use value::{
     AliasName, Bound, CommandLine, IterationMode, LogFormat, LogLevel, Positive, Promise,
     PromiseMatch, Setting, Span, TimestampFormat, read_text,
 };
-pub use variables::variable_layers;
+pub use variables::{CONFIG_HOME, variable_layers};
 pub use yaml::read_layer;
 
 /// Where a value comes from. The order is the precedence, lowest first.

@@ -15,6 +15,9 @@ const SHORT: [(&str, &str); 2] = [
     ("ROODA_SHOW_AI_OUTPUT", "show_ai_output"),
 ];
 
+/// Where the global configuration is.
+pub const CONFIG_HOME: &str = "ROODA_CONFIG_HOME";
+
 /// Reads `ROODA_LOOP_<KEY>` for every key of `loop`, and the short names. An empty variable counts as not set, because
 /// that is what workflows pass for a value that was left out; every other value must be right.
 pub fn variable_layers(environment: &BTreeMap<String, String>) -> Result<Vec<Layer>, Error> {
@@ -25,7 +28,10 @@ pub fn variable_layers(environment: &BTreeMap<String, String>) -> Result<Vec<Lay
         let key = match (short, name.strip_prefix(PREFIX)) {
             (Some((_, key)), _) => (*key).to_owned(),
             (None, Some(rest)) => rest.to_ascii_lowercase(),
-            (None, None) => continue,
+            (None, None) => {
+                problems.extend(misspelt(name));
+                continue;
+            }
         };
         let mut settings = Settings::default();
         match settings.defaults.set(&key, &Scalar::Untyped(value.clone())) {
@@ -53,6 +59,20 @@ pub fn variable_layers(environment: &BTreeMap<String, String>) -> Result<Vec<Lay
     }
     Error::join(problems)?;
     Ok(layers)
+}
+
+/// Other programs may have variables that begin with `ROODA_` too, so only what is nearly one of ours is a mistake.
+fn misspelt(name: &str) -> Option<Error> {
+    let known = SHORT
+        .map(|(short, _)| short)
+        .into_iter()
+        .chain([CONFIG_HOME]);
+    let meant = name.strip_prefix("ROODA_").and_then(|rest| {
+        nearest(rest, known.filter_map(|name| name.strip_prefix("ROODA_")))
+            .filter(|near| *near != rest)
+    })?;
+    let message = format!("environment variable {name}: there is no such setting");
+    Some(Error::new(ErrorKind::Config, message).hint(format_args!("did you mean `ROODA_{meant}`?")))
 }
 
 fn unknown_variable(name: &str) -> Error {
@@ -116,6 +136,17 @@ mod tests {
             told.contains("did you mean `ROODA_LOOP_FAILURE_THRESHOLD`?"),
             "{told}"
         );
+    }
+
+    #[test]
+    fn a_variable_that_is_nearly_ours_is_a_mistake() {
+        let told = |name| match layers(&[(name, "debug")]) {
+            Err(error) => error.to_string(),
+            Ok(_) => String::new(),
+        };
+        assert!(told("ROODA_LOG_LEVLE").contains("did you mean `ROODA_LOG_LEVEL`?"));
+        assert_eq!(told("ROODA_CONFIG_HOME"), "");
+        assert_eq!(told("ROODA_SOMETHING_ELSE"), "");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use memchr::memchr;
 use memchr::memmem::Finder;
 
 use super::plain::plain_text;
@@ -47,7 +48,7 @@ pub fn scan(output: &Tail, rule: Rule) -> Promised {
     let mut promised = Promised::Nothing;
     for stream in [Stream::Stdout, Stream::Stderr] {
         let bytes = output.stream(stream);
-        let text = plain_text(&bytes);
+        let text = without_escapes(&bytes);
         let cut = output.is_cut(stream);
         if failure.is_promised(&text, cut) {
             return Promised::Failure;
@@ -76,7 +77,7 @@ struct Tag<'a> {
 impl Tag<'_> {
     fn new(word: &str, rule: Rule) -> Tag<'static> {
         let finder = Finder::new(&format!("<promise>{word}</promise>")).into_owned();
-        let prompt = plain_text(rule.prompt.as_bytes());
+        let prompt = without_escapes(rule.prompt.as_bytes());
         let in_prompt = occurrences(&finder, &prompt, false)
             .map(|occurrence| occurrence.neighbours())
             .collect();
@@ -235,6 +236,14 @@ impl Occurrence<'_> {
                 after: Some(first(bare(near_below))).filter(said),
             },
         }
+    }
+}
+
+/// Most output has no escape sequences, and finding that out costs next to nothing.
+fn without_escapes(bytes: &[u8]) -> Cow<'_, [u8]> {
+    match memchr(0x1b, bytes) {
+        Some(_) => plain_text(bytes),
+        None => Cow::Borrowed(bytes),
     }
 }
 
@@ -470,7 +479,7 @@ mod tests {
             }
             prop_assert_eq!(scan(&tail, rule(matching)), whole);
             if whole == Promised::Success {
-                let text = plain_text(&bytes);
+                let text = without_escapes(&bytes);
                 prop_assert!(Finder::new("<promise>SUCCESS</promise>").find(&text).is_some());
             }
         }
