@@ -96,11 +96,20 @@ fn occurrences<'a>(
     })
 }
 
+/// How much of a line is compared. Lines may be longer than what one looks at.
+const NEAR: usize = 256;
+
+/// What may stand in front of each line of an echo, and how many lines in a row may hold nothing else.
+const PREFIX: usize = 64;
+const MOST_PREFIXES: usize = 16;
+
 /// The neighbours of a tag in the prompt. `None`: the prompt begins or ends there.
 #[derive(Debug)]
 struct Neighbours {
+    /// The end of the line above.
     before: Option<String>,
-    after: Option<String>,
+    /// The line below, or only its beginning.
+    after: Option<(String, bool)>,
 }
 
 /// A tag in a text.
@@ -164,38 +173,83 @@ impl Occurrence<'_> {
             && after.trim_start_matches(emphasis).is_empty()
     }
 
-    /// Whether the neighbouring lines are those of a tag in the prompt.
-    fn echoes(&self, prompt: &Neighbours) -> bool {
-        let own = self.neighbours();
-        // Something may stand in front of each line of an echo: a number, a name, a time.
-        let same =
-            |own: &Option<String>, prompt: &Option<String>, missing: bool| match (own, prompt) {
-                (Some(own), Some(prompt)) => own.ends_with(prompt.as_str()),
-                (None, Some(_)) => missing,
-                (_, None) => true,
-            };
-        let comparable = prompt.before.is_some() || prompt.after.is_some();
-        comparable
-            && same(&own.before, &prompt.before, self.cut)
-            && same(&own.after, &prompt.after, false)
+    /// The lines above, from the nearest on, without white space and quote marks.
+    fn above(&self) -> impl Iterator<Item = String> {
+        let (above, _) = self.around();
+        let lines = above.rsplit(is_line_end).skip(1).map(bare);
+        lines.filter(|line| !line.is_empty())
     }
 
-    /// The nearest lines above and below that say anything, without white space and quote marks.
-    fn neighbours(&self) -> Neighbours {
-        let (above, below) = self.around();
-        Neighbours {
-            before: above
-                .rsplit(is_line_end)
-                .skip(1)
-                .map(bare)
-                .find(|line| !line.is_empty()),
-            after: below
-                .split(is_line_end)
-                .skip(1)
-                .map(bare)
-                .find(|line| !line.is_empty()),
-        }
+    /// The lines below, in the same manner.
+    fn below(&self) -> impl Iterator<Item = String> {
+        let (_, below) = self.around();
+        let lines = below.split(is_line_end).skip(1).map(bare);
+        lines.filter(|line| !line.is_empty())
     }
+
+    fn neighbours(&self) -> Neighbours {
+        let before = self.above().next().map(|line| {
+            let from = line.char_indices().rev().take(NEAR).last();
+            line[from.map_or(0, |(at, _)| at)..].to_owned()
+        });
+        let after = self
+            .below()
+            .next()
+            .map(|line| match line.char_indices().nth(NEAR) {
+                None => (line, true),
+                Some((end, _)) => (line[..end].to_owned(), false),
+            });
+        Neighbours { before, after }
+    }
+
+    /// Whether the neighbouring lines are those of a tag in the prompt.
+    fn echoes(&self, prompt: &Neighbours) -> bool {
+        let above = match &prompt.before {
+            None => true,
+            Some(line) => {
+                is_neighbour(self.above(), |own| own.ends_with(line)) || self.is_cut_from(line)
+            }
+        };
+        let below = match &prompt.after {
+            None => true,
+            Some((line, true)) => is_neighbour(self.below(), |own| own.ends_with(line)),
+            Some((line, false)) => is_neighbour(self.below(), |own| own.contains(line)),
+        };
+        let comparable = prompt.before.is_some() || prompt.after.is_some();
+        comparable && above && below
+    }
+
+    /// Whether the text begins within this line above the tag: the buffer has lost the rest.
+    fn is_cut_from(&self, line: &str) -> bool {
+        let mut above = self.above();
+        self.cut
+            && self.tag.start <= FAR
+            && above.next().is_none_or(|rest| line.ends_with(&rest))
+            && above.next().is_none()
+    }
+}
+
+/// Whether the nearest line is the wanted one. Something may stand in front of each line of an echo, a number, a name or a
+/// time; then it stands alone on lines that are blank in the prompt.
+fn is_neighbour(lines: impl Iterator<Item = String>, is_wanted: impl Fn(&str) -> bool) -> bool {
+    let without_digits = |line: &str| line.replace(|c: char| c.is_ascii_digit(), "");
+    let mut passed = Vec::new();
+    for line in lines.take(MOST_PREFIXES) {
+        if is_wanted(&line) {
+            // Of a long line the beginning may be out of sight. So much of it is no coincidence.
+            let is_long = line.len() > NEAR;
+            let line = without_digits(&line);
+            return is_long
+                || passed
+                    .iter()
+                    .all(|prefix: &String| line.starts_with(prefix));
+        }
+        if line.len() > PREFIX {
+            return false;
+        }
+        passed.push(without_digits(&line));
+    }
+    false
 }
 
 fn is_line_end(byte: &u8) -> bool {
@@ -340,6 +394,48 @@ mod tests {
         );
         assert!(tail.stream(Stream::Stdout).starts_with(b"<promise>"));
         assert_eq!(scan(&tail, rule(PromiseMatch::Anywhere)), Promised::Nothing);
+    }
+
+    #[test]
+    fn an_echo_is_one_wherever_the_buffer_begins() {
+        for limit in 1..=PROMPT.len() {
+            let mut tail = Tail::new(limit);
+            tail.push(Stream::Stdout, PROMPT.as_bytes());
+            let promised = scan(&tail, rule(PromiseMatch::Anywhere));
+            assert_eq!(promised, Promised::Nothing, "the last {limit} bytes");
+        }
+    }
+
+    #[test]
+    fn an_echo_is_one_with_something_in_front_of_each_line() {
+        let long = "long ".repeat(4000);
+        for prompt in [
+            "Print this\n\n\n<promise>SUCCESS</promise>\n\nand stop.\n",
+            "<promise>SUCCESS</promise>\n\nis the word.\n",
+            &format!("{long}print\n\n<promise>SUCCESS</promise>\n\nand {long}"),
+        ] {
+            let rule = Rule {
+                prompt,
+                ..rule(PromiseMatch::Anywhere)
+            };
+            let prefixed = |prefix: &dyn Fn(usize) -> String| -> String {
+                let lines = prompt.lines().enumerate();
+                lines
+                    .map(|(index, line)| format!("{}{line}\n", prefix(index + 1)))
+                    .collect()
+            };
+            for echo in [
+                prefixed(&|number| format!("{number:6}\t")),
+                prefixed(&|number| format!("[10:00:0{number}] agent: ")),
+                prefixed(&|_| "user> ".to_owned()),
+            ] {
+                let promised = scan_bytes(echo.as_bytes(), rule);
+                assert_eq!(promised, Promised::Nothing, "{echo:.200}");
+            }
+            // An answer of its own is none, even with the words of the prompt near.
+            let answer = b"Print this\nDone.\n<promise>SUCCESS</promise>\nand stop.\n";
+            assert_eq!(scan_bytes(answer, rule), Promised::Success);
+        }
     }
 
     #[test]
