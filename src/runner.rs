@@ -52,12 +52,13 @@ pub async fn run(
         run_timeout,
         &plan.completion_promise.value.0,
     );
+    let mut interrupted = None;
     let reason = loop {
-        if let Some(signal) = host.signals.pending().await {
-            break Reason::Interrupted { signal };
+        if interrupted.is_none() {
+            interrupted = host.signals.pending().await;
         }
         let elapsed = clock.now().since_start.saturating_sub(started);
-        let iteration = match progress.next(elapsed) {
+        let iteration = match progress.next(elapsed, interrupted) {
             Step::Run(iteration) => iteration,
             Step::Stop(reason) => break reason,
         };
@@ -109,11 +110,7 @@ pub async fn run(
                 },
             },
         );
-        if let Some(signal) = ran.interrupted
-            && outcome != Outcome::JobDone
-        {
-            break Reason::Interrupted { signal };
-        }
+        interrupted = ran.interrupted;
     };
     let total = clock.now().since_start.saturating_sub(started);
     tell(
