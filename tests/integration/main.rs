@@ -10,4 +10,7 @@
 mod harness;
 
 mod demo;
+mod interrupt;
 mod outcome;
+mod supervision;
+mod timeouts;
