@@ -1,6 +1,7 @@
 //! `rooda <procedure>`, `rooda run` and `rooda loop`: from the command line to an exit code.
 
 use std::path::Path;
+use std::time::Duration;
 
 use super::read_layers;
 use crate::cli::{Colour, CommonArgs, LoopArgs, RunArgs, without_dry_run};
@@ -16,6 +17,9 @@ use crate::report::{Check, LineStyle, Terminal, dry_run, say};
 use crate::runner::{self, Host};
 use crate::status::Status;
 use crate::world::World;
+
+/// How long an interrupted run may still take to write what it has said.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 pub fn procedure(world: &World, arguments: &RunArgs) -> Result<u8, Error> {
     let name = arguments.procedure.clone().unwrap_or_default();
@@ -162,7 +166,10 @@ fn rehearse(world: &World, resolved: &Resolved) -> u8 {
     let agent = resolved.agent.as_ref().ok();
     let text = dry_run(plan, agent, &checks, prompt.as_deref(), &ready);
     world.console.out(text.into_bytes());
-    warn(world, resolved);
+    for warning in &resolved.warnings {
+        let line = format!("Warning: {warning}\n");
+        world.console.err(line.into_bytes());
+    }
     match prompt {
         Some(_) => 0,
         None => not_ready(world),
@@ -205,14 +212,6 @@ fn not_ready(world: &World) -> u8 {
     1
 }
 
-fn warn(world: &World, resolved: &Resolved) {
-    for warning in &resolved.warnings {
-        world
-            .console
-            .err(format!("Warning: {warning}\n").into_bytes());
-    }
-}
-
 /// Runs the loop and tells of it.
 pub fn execute(
     world: &World,
@@ -241,7 +240,9 @@ pub fn execute(
         zone: Clock::zone(),
     };
     host::start_log(&world.console, world.clock, plan.log_level.value, style);
-    warn(world, resolved);
+    for warning in &resolved.warnings {
+        tracing::warn!("{warning}");
+    }
     for (name, value, source) in plan.settings() {
         tracing::debug!("{name}: {value} ({source})");
     }
@@ -275,7 +276,8 @@ pub fn execute(
         let status = runner::run(plan, agent, &mut host, &mut emit).await;
         // Whoever reads our output may be slow; whoever interrupts us does not want to wait for them.
         tokio::select! {
-            () = world.console.flush() => {}
+            () = world.console.flush(), if status != Status::Interrupted => {}
+            () = world.console.flush_for(LAST_WORDS), if status == Status::Interrupted => {}
             _ = host.signals.next() => {}
         }
         Ok(status)
