@@ -21,6 +21,7 @@
     clippy::disallowed_methods,
     clippy::exit,
     clippy::unwrap_used,
+    clippy::zombie_processes,
     reason = "a test program, outside of the house"
 )]
 

@@ -4,6 +4,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::print_stdout,
     reason = "tests, outside of the house"
 )]
 
@@ -11,6 +12,7 @@ mod harness;
 
 mod demo;
 mod interrupt;
+mod log;
 mod outcome;
 mod supervision;
 mod timeouts;

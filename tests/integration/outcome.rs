@@ -140,6 +140,23 @@ fn every_iteration_gets_the_prompt_in_a_fresh_process() {
 }
 
 #[test]
+fn a_task_from_standard_input_is_the_prompt_of_every_iteration() {
+    let sandbox = Sandbox::new();
+    let agent = sandbox.agent("save prompt.1\n---\nsave prompt.2");
+    let ran = sandbox
+        .rooda(["loop", "-", "-n", "2", "--ai-cmd", &agent])
+        .stdin("Make it so.\n")
+        .run();
+    assert_eq!(ran.code, Some(2), "{ran}");
+    let prompt = sandbox.read("prompt.1");
+    assert!(
+        prompt.starts_with("Make it so.\n\n## PROMISE\n"),
+        "{prompt}"
+    );
+    assert_eq!(prompt, sandbox.read("prompt.2"));
+}
+
+#[test]
 fn a_crash_is_told_by_the_name_of_its_signal() {
     let sandbox = Sandbox::new();
     let script = "print half an answ\nkill SEGV\nhang";

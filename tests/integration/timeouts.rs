@@ -112,9 +112,9 @@ fn the_shorter_of_two_timeouts_counts() {
 fn no_iteration_starts_that_would_only_be_cut() {
     let sandbox = Sandbox::new();
     let started = Instant::now();
-    let running = sandbox.build("await go", ["--run-timeout", "6s"]).start();
+    let running = sandbox.build("await go", ["--run-timeout", "5s"]).start();
     // Within the last tenth, but before the end.
-    std::thread::sleep(Duration::from_millis(5650).saturating_sub(started.elapsed()));
+    std::thread::sleep(Duration::from_millis(4680).saturating_sub(started.elapsed()));
     sandbox.file("go", "");
     let ran = running.finish();
     assert_eq!(ran.code, Some(4), "{ran}");
@@ -126,7 +126,7 @@ fn no_iteration_starts_that_would_only_be_cut() {
     );
     assert!(
         ran.log()
-            .contains("[TIME] Reached run timeout: 6s (1 iteration completed"),
+            .contains("[TIME] Reached run timeout: 5s (1 iteration completed"),
         "{ran}"
     );
 }
