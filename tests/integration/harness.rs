@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -19,6 +19,7 @@ use rustix::process::{Pid, Signal, ioctl_tiocsctty, kill_process, setsid};
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use tempfile::TempDir;
+use tokio::signal::unix::{SignalKind, signal};
 
 /// Longer than anything here takes, on any machine. Reaching it is a failure.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -283,6 +284,7 @@ impl Rooda<'_> {
     }
 
     fn watch(&self, mut command: Command, terminal: Option<OwnedFd>) -> Running {
+        heed_signals();
         let started = Instant::now();
         let mut child = command.spawn().unwrap();
         // The command holds our copies of what the child was given. A terminal ends with its last copy.
@@ -317,6 +319,28 @@ impl Rooda<'_> {
             root: self.sandbox.root.path().to_owned(),
         }
     }
+}
+
+/// A signal that this test run ignores, because it is a background job of a script, would be ignored by rooda too. One
+/// that has a handler is not ignored by what is started.
+fn heed_signals() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let status = fs::read_to_string("/proc/self/status").unwrap();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        let ignored = u64::from_str_radix(mask.unwrap().trim(), 16).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let _context = runtime.enter();
+        for name in [Signal::INT, Signal::TERM, Signal::HUP] {
+            let number = name.as_raw();
+            if ignored & (1 << (number - 1)) != 0 {
+                drop(signal(SignalKind::from_raw(number)).unwrap());
+            }
+        }
+    });
 }
 
 /// Reads a stream to its end, in the background.
