@@ -58,10 +58,7 @@ impl Error {
 
     /// Puts the whole chain of causes into the message: what was tried, and why it failed.
     pub fn caused(kind: ErrorKind, source: &anyhow::Error) -> Self {
-        let told = format!("{source:#}");
-        // The number of an error of the system adds nothing to its name.
-        let told = told.split(" (os error ").next().unwrap_or_default();
-        Error::new(kind, told)
+        Error::new(kind, without_number(&format!("{source:#}")))
     }
 
     /// Adds advice to the problem that was added last.
@@ -99,6 +96,11 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+/// The words of an error of the system without its number, which adds nothing to them.
+pub fn without_number(told: &str) -> &str {
+    told.split(" (os error ").next().unwrap_or_default()
+}
 
 /// `` did you mean `build`? `` for the candidate nearest to what was written, if one is near enough.
 pub fn did_you_mean<'a>(

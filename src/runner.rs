@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use crate::agent::PhaseWatch;
 use crate::config::{FragmentSource, Origin, Phase};
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, without_number};
 use crate::event::{Completed, Event, Moment, What};
 use crate::host::{self, Clock, Command, Console, Heard, Limits, Ran, Signals, Supervisor};
-use crate::iteration::{Cut, End, Outcome, Progress, Promised, Rule, Step, judge, scan};
+use crate::iteration::{Cut, End, Failure, Outcome, Progress, Promised, Rule, Step, judge, scan};
 use crate::plan::{Agent, Plan};
 use crate::prompt::{self, Text};
+use crate::signal::Signal;
 use crate::status::{Reason, Status};
 
 /// How many lines of a failed agent's output are told.
@@ -52,72 +53,47 @@ pub async fn run(
         run_timeout,
         &plan.completion_promise.value.0,
     );
+    let mut interrupted = None;
     let reason = loop {
+        if interrupted.is_none() {
+            interrupted = host.signals.pending().await;
+        }
         let elapsed = clock.now().since_start.saturating_sub(started);
-        let next = progress.next(elapsed);
-        if let Step::Stop(reason @ Reason::Promised { .. }) = next {
-            break reason;
-        }
-        if let Some(signal) = host.signals.pending().await {
-            break Reason::Interrupted { signal };
-        }
-        let iteration = match next {
+        let iteration = match progress.next(elapsed, interrupted) {
             Step::Run(iteration) => iteration,
             Step::Stop(reason) => break reason,
         };
         let before = clock.now();
-        tell(before, What::IterationStarted { iteration });
         let prompt = match assemble(plan) {
             Ok(prompt) => prompt,
             Err(error) => {
-                break Reason::CannotPrompt {
-                    problem: one_line(&error),
-                };
+                let problem = one_line(&error);
+                break Reason::CannotPrompt { problem };
             }
         };
+        tell(before, What::IterationStarted { iteration });
         let bytes = prompt.len();
         tell(clock.now(), What::PromptReady { iteration, bytes });
         let limits = limits(plan, run_timeout.map(|timeout| (timeout, elapsed)));
-        let ran = match iterate(iteration, &prompt, agent, limits, host, &mut tell).await {
-            Ok(ran) => ran,
-            Err(error) => {
-                break Reason::CannotStart {
-                    problem: cannot_start(agent, &error),
-                };
-            }
-        };
-        let promised = scan(
-            &ran.output,
-            Rule {
-                promise: &plan.completion_promise.value.0,
-                matching: plan.promise_match.value,
-                prompt: &prompt,
-            },
-        );
-        let outcome = judge(ran.end, promised);
+        let iterated = iterate(iteration, plan, agent, &prompt, limits, host, &mut tell).await;
         let duration = clock.now().since_start.saturating_sub(before.since_start);
-        progress.record(outcome, duration);
-        notices(iteration, &ran, promised, clock.now(), &mut tell);
+        progress.record(iterated.outcome, duration);
         tell(
             clock.now(),
             What::IterationCompleted(Completed {
                 iteration,
-                outcome,
+                outcome: iterated.outcome,
                 duration,
                 consecutive_failures: progress.consecutive_failures(),
                 failure_threshold: plan.failure_threshold.value.0.get(),
                 promise: &plan.completion_promise.value.0,
-                last_lines: match outcome {
-                    Outcome::Failed(_) => ran.output.last_lines(LAST_LINES),
-                    Outcome::Continue | Outcome::JobDone | Outcome::Interrupted => Vec::new(),
-                },
+                last_lines: iterated.last_lines,
             }),
         );
-        if let Some(signal) = ran.interrupted
-            && outcome != Outcome::JobDone
-        {
-            break Reason::Interrupted { signal };
+        if let Some(reason) = iterated.broken {
+            break reason;
         }
+        interrupted = iterated.interrupted;
     };
     let total = clock.now().since_start.saturating_sub(started);
     tell(
@@ -177,11 +153,64 @@ fn limits(plan: &Plan, run: Option<(Duration, Duration)>) -> Limits {
     }
 }
 
-/// Runs the agent once and passes on what is heard of it.
+/// What became of an iteration.
+struct Iterated {
+    outcome: Outcome,
+    /// The end of the output, if it failed.
+    last_lines: Vec<String>,
+    interrupted: Option<Signal>,
+    /// Why there is no sense in going on.
+    broken: Option<Reason>,
+}
+
+/// Runs the agent once and judges what it did.
 async fn iterate(
     iteration: u32,
-    prompt: &str,
+    plan: &Plan,
     agent: &Agent,
+    prompt: &str,
+    limits: Limits,
+    host: &mut Host,
+    tell: &mut impl FnMut(Moment, What),
+) -> Iterated {
+    let ran = match run_agent(iteration, agent, prompt, limits, host, tell).await {
+        Ok(ran) => ran,
+        Err(error) => {
+            let problem = cannot_start(agent, &error);
+            return Iterated {
+                outcome: Outcome::Failed(Failure::NotStarted),
+                last_lines: Vec::new(),
+                interrupted: None,
+                broken: Some(Reason::CannotStart { problem }),
+            };
+        }
+    };
+    let promised = scan(
+        &ran.output,
+        Rule {
+            promise: &plan.completion_promise.value.0,
+            matching: plan.promise_match.value,
+            prompt,
+        },
+    );
+    let outcome = judge(ran.end, promised);
+    notices(iteration, &ran, promised, host.clock.now(), tell);
+    Iterated {
+        outcome,
+        last_lines: match outcome {
+            Outcome::Failed(_) => ran.output.last_lines(LAST_LINES),
+            Outcome::Continue | Outcome::JobDone | Outcome::Interrupted => Vec::new(),
+        },
+        interrupted: ran.interrupted,
+        broken: None,
+    }
+}
+
+/// Runs the agent and passes on what is heard of it. An error means that it could not be started.
+async fn run_agent(
+    iteration: u32,
+    agent: &Agent,
+    prompt: &str,
     limits: Limits,
     host: &mut Host,
     tell: &mut impl FnMut(Moment, What),
@@ -271,7 +300,7 @@ fn cannot_start(agent: &Agent, error: &io::Error) -> String {
         io::ErrorKind::NotFound => "; it is gone, or the interpreter in its `#!` line is missing",
         _ => "",
     };
-    format!("{name}: {error}{advice}")
+    format!("{name}: {}{advice}", without_number(&error.to_string()))
 }
 
 pub fn one_line(error: &Error) -> String {

@@ -1,6 +1,7 @@
 //! `rooda <procedure>`, `rooda run` and `rooda loop`: from the command line to an exit code.
 
 use std::path::Path;
+use std::time::Duration;
 
 use super::{World, read_layers};
 use crate::cli::{Colour, CommonArgs, LoopArgs, RunArgs, without_dry_run};
@@ -15,6 +16,9 @@ use crate::prompt::{Text, fill_in};
 use crate::report::{Check, LineStyle, Terminal, dry_run, say};
 use crate::runner::{self, Host};
 use crate::status::Status;
+
+/// How long an interrupted run may still take to write what it has said.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 pub fn procedure(world: &World, arguments: &RunArgs) -> Result<u8, Error> {
     let name = arguments.procedure.clone().unwrap_or_default();
@@ -287,7 +291,8 @@ pub fn execute(
         let status = runner::run(plan, agent, &mut host, &mut emit).await;
         // Whoever reads our output may be slow; whoever interrupts us does not want to wait for them.
         tokio::select! {
-            () = world.console.flush() => {}
+            () = world.console.flush(), if status != Status::Interrupted => {}
+            () = world.console.flush_for(LAST_WORDS), if status == Status::Interrupted => {}
             _ = host.signals.next() => {}
         }
         Ok(status)

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
+use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
 
@@ -111,6 +112,11 @@ impl Console {
         if self.sender.send(Message::Flush(done)).is_ok() {
             written.await.ok();
         }
+    }
+
+    /// The same, but no longer than this: a reader may never read.
+    pub async fn flush_for(&self, most: Duration) {
+        tokio::time::timeout(most, self.flush()).await.ok();
     }
 
     /// The same, where nothing else is going on.

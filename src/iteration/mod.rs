@@ -1,5 +1,6 @@
 //! What an iteration was: its output, its promise, its outcome, and what that means for the run.
 
+mod echo;
 mod outcome;
 mod plain;
 mod progress;

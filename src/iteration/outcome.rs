@@ -27,6 +27,7 @@ pub enum End {
 /// Why an iteration failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
+    NotStarted,
     Exit(i32),
     Signal(Signal),
     Reported,
@@ -39,7 +40,7 @@ impl Failure {
     /// The class of the failure, for machines.
     pub fn class(self) -> &'static str {
         match self {
-            Failure::Exit(_) | Failure::Signal(_) => "process",
+            Failure::NotStarted | Failure::Exit(_) | Failure::Signal(_) => "process",
             Failure::Reported => "reported",
             Failure::IterationTimeout(_) | Failure::RunTimeout(_) => "timeout",
             Failure::IdleTimeout(_) => "idle",
@@ -50,6 +51,7 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
+            Failure::NotStarted => f.write_str("the agent could not be started"),
             Failure::Exit(code) => write!(f, "the agent exited with code {code}"),
             Failure::Signal(signal) => write!(f, "the agent was killed by {signal}"),
             Failure::Reported => f.write_str("the agent promised FAILURE"),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::outcome::{Failure, Outcome};
 use super::stats::Stats;
 use crate::plan::Limit;
+use crate::signal::Signal;
 use crate::status::Reason;
 
 /// What comes next.
@@ -47,12 +48,16 @@ impl Progress {
         }
     }
 
-    /// Decides, after `elapsed` of the run. When several reasons to stop hold at once, the order here decides.
-    pub fn next(&self, elapsed: Duration) -> Step {
+    /// Decides, after `elapsed` of the run and perhaps a signal to end it. When several reasons to stop hold at once, the
+    /// order here decides.
+    pub fn next(&self, elapsed: Duration, interrupted: Option<Signal>) -> Step {
         if self.promised {
             return Step::Stop(Reason::Promised {
                 promise: self.promise.clone(),
             });
+        }
+        if let Some(signal) = interrupted {
+            return Step::Stop(Reason::Interrupted { signal });
         }
         if self.failures >= self.threshold.get() {
             return Step::Stop(Reason::ConsecutiveFailures {
@@ -127,7 +132,7 @@ mod tests {
         for outcome in outcomes {
             progress.record(*outcome, SECOND);
         }
-        progress.next(SECOND * outcomes.len() as u32)
+        progress.next(SECOND * outcomes.len() as u32, None)
     }
 
     fn failed() -> Outcome {
@@ -184,6 +189,19 @@ mod tests {
             after(progress(2, 3, None), &[Continue, JobDone]),
             promised()
         );
+    }
+
+    #[test]
+    fn a_signal_comes_after_success_and_before_all_else() {
+        let next = |outcome| {
+            let mut progress = progress(1, 1, Some(SECOND));
+            progress.record(outcome, SECOND);
+            progress.next(SECOND, Some(Signal::INT))
+        };
+        let signal = Signal::INT;
+        assert_eq!(next(JobDone), promised());
+        assert_eq!(next(failed()), Step::Stop(Reason::Interrupted { signal }));
+        assert_eq!(next(Continue), Step::Stop(Reason::Interrupted { signal }));
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! Finds the agent's promise in plain text, and is not fooled by an echo of the prompt or by a quotation.
 
 use std::borrow::Cow;
-use std::ops::Range;
 
 use memchr::memchr;
 use memchr::memmem::Finder;
 
+use super::echo::{Around, Echoes, is_line_end};
 use super::plain::plain_text;
 use super::tail::{Stream, Tail};
 use crate::config::PromiseMatch;
@@ -60,183 +60,68 @@ pub fn scan(output: &Tail, rule: Rule) -> Promised {
     promised
 }
 
-/// How far around a tag one looks. Far enough for any prompt, and bounded, so that hostile output cannot make this slow.
-const FAR: usize = 4096;
-const NEAR: usize = 256;
-
-/// How many characters on each side must be those of the prompt to make an echo of a tag.
-const CHARACTERS: usize = 24;
-
-struct Tag<'a> {
-    finder: Finder<'a>,
+struct Tag {
+    finder: Finder<'static>,
     matching: PromiseMatch,
-    /// Where the prompt itself has the tag.
-    in_prompt: Vec<Neighbours>,
+    echoes: Echoes,
 }
 
-impl Tag<'_> {
-    fn new(word: &str, rule: Rule) -> Tag<'static> {
+impl Tag {
+    fn new(word: &str, rule: Rule) -> Tag {
         let finder = Finder::new(&format!("<promise>{word}</promise>")).into_owned();
         let prompt = without_escapes(rule.prompt.as_bytes());
-        let in_prompt = occurrences(&finder, &prompt, false)
-            .map(|occurrence| occurrence.neighbours())
-            .collect();
         Tag {
-            finder,
+            echoes: Echoes::of(&finder, &prompt),
             matching: rule.matching,
-            in_prompt,
+            finder,
         }
     }
 
     fn is_promised(&self, text: &[u8], cut: bool) -> bool {
-        occurrences(&self.finder, text, cut).any(|occurrence| {
-            occurrence.counts(self.matching)
-                && !self
-                    .in_prompt
-                    .iter()
-                    .any(|prompt| occurrence.echoes(prompt))
+        self.finder.find_iter(text).any(|start| {
+            let around = Around::new(text, start, start + self.finder.needle().len(), cut);
+            let counts = match self.matching {
+                PromiseMatch::Anywhere => !is_quoted(around),
+                PromiseMatch::OwnLine => is_alone(around),
+            };
+            counts && !self.echoes.include(around)
         })
     }
 }
 
-fn occurrences<'a>(
-    finder: &'a Finder,
-    text: &'a [u8],
-    cut: bool,
-) -> impl Iterator<Item = Occurrence<'a>> {
-    finder.find_iter(text).map(move |at| Occurrence {
-        text,
-        tag: at..at + finder.needle().len(),
-        cut,
-    })
+/// The rest of the line before and after a tag.
+fn line<'a>(around: Around<'a>) -> (Cow<'a, str>, Cow<'a, str>) {
+    let before = around.above.rsplit(is_line_end).next().unwrap_or_default();
+    let after = around.below.split(is_line_end).next().unwrap_or_default();
+    (
+        String::from_utf8_lossy(before),
+        String::from_utf8_lossy(after),
+    )
 }
 
-/// What stands around a tag: the nearest lines, and the nearest characters whatever the line breaks.
-#[derive(Debug)]
-struct Neighbours {
-    lines: Sides,
-    characters: Sides,
+/// Whether a tag stands in a code span in the middle of a sentence: ``print `<promise>…</promise>` at the end``. A code
+/// span that is a sentence of its own is a promise in fancy dress.
+fn is_quoted(around: Around) -> bool {
+    let (before, after) = line(around);
+    if !before.ends_with('`') || !after.starts_with('`') {
+        return false;
+    }
+    let before = before
+        .trim_end_matches('`')
+        .trim_end_matches([' ', '\t', '*', '_']);
+    let after = after.trim_start_matches('`');
+    let begins = before.is_empty()
+        || before.ends_with(['.', '!', '?', ':', ';', '—'])
+        || is_list_mark(before);
+    let ends = !after.chars().any(char::is_alphanumeric);
+    !(begins && ends)
 }
 
-/// `None`: the text begins or ends there.
-#[derive(Debug)]
-struct Sides {
-    before: Option<String>,
-    after: Option<String>,
-}
-
-impl Sides {
-    /// Whether these are the sides of an occurrence in the prompt. `cut`: what stood before may be missing.
-    fn are_those_of(&self, prompt: &Sides, cut: bool) -> bool {
-        // Something may stand in front of each line of an echo: a number, a name, a time. Where the prompt begins or
-        // ends, anything may.
-        let before = match (&self.before, &prompt.before) {
-            (Some(own), Some(prompt)) => {
-                own.ends_with(prompt.as_str()) || cut && prompt.ends_with(own)
-            }
-            (None, Some(_)) => cut,
-            (_, None) => true,
-        };
-        let after = match (&self.after, &prompt.after) {
-            (Some(own), Some(prompt)) => own.ends_with(prompt.as_str()) || own.starts_with(prompt),
-            (None, Some(_)) => false,
-            (_, None) => true,
-        };
-        before && after && (prompt.before.is_some() || prompt.after.is_some())
-    }
-}
-
-/// A tag in a text.
-struct Occurrence<'a> {
-    text: &'a [u8],
-    tag: Range<usize>,
-    /// Whether the beginning of the text is missing.
-    cut: bool,
-}
-
-impl Occurrence<'_> {
-    fn counts(&self, matching: PromiseMatch) -> bool {
-        match matching {
-            PromiseMatch::Anywhere => !self.is_quoted(),
-            PromiseMatch::OwnLine => self.is_alone(),
-        }
-    }
-
-    /// What stands before and after the tag, as far as it matters.
-    fn around(&self) -> (&[u8], &[u8]) {
-        (
-            &self.text[self.tag.start.saturating_sub(FAR)..self.tag.start],
-            &self.text[self.tag.end..self.text.len().min(self.tag.end + FAR)],
-        )
-    }
-
-    /// The rest of the line before and after the tag.
-    fn line(&self) -> (Cow<'_, str>, Cow<'_, str>) {
-        let (above, below) = self.around();
-        let before = above.rsplit(is_line_end).next().unwrap_or_default();
-        let after = below.split(is_line_end).next().unwrap_or_default();
-        (
-            String::from_utf8_lossy(before),
-            String::from_utf8_lossy(after),
-        )
-    }
-
-    /// Whether the tag stands in a code span in the middle of a sentence: ``print `<promise>…</promise>` at the end``.
-    /// A code span that is a sentence of its own is a promise in fancy dress.
-    fn is_quoted(&self) -> bool {
-        let (before, after) = self.line();
-        if !before.ends_with('`') || !after.starts_with('`') {
-            return false;
-        }
-        let before = before
-            .trim_end_matches('`')
-            .trim_end_matches([' ', '\t', '*', '_']);
-        let after = after.trim_start_matches('`');
-        let begins = before.is_empty()
-            || before.ends_with(['.', '!', '?', ':', ';', '—'])
-            || is_list_mark(before);
-        let ends = !after.chars().any(char::is_alphanumeric);
-        !(begins && ends)
-    }
-
-    /// Whether nothing but list marks and bold stands on the line.
-    fn is_alone(&self) -> bool {
-        let (before, after) = self.line();
-        let emphasis: &[char] = &[' ', '\t', '*', '_'];
-        is_list_mark(before.trim_end_matches(emphasis))
-            && after.trim_start_matches(emphasis).is_empty()
-    }
-
-    /// Whether the surroundings are those of a tag in the prompt: the same lines, or the same characters in lines that
-    /// were broken anew.
-    fn echoes(&self, prompt: &Neighbours) -> bool {
-        let own = self.neighbours();
-        own.lines.are_those_of(&prompt.lines, self.cut)
-            || own.characters.are_those_of(&prompt.characters, self.cut)
-    }
-
-    /// White space and quote marks do not count.
-    fn neighbours(&self) -> Neighbours {
-        let (above, below) = self.around();
-        let near_above = &above[above.len().saturating_sub(NEAR)..];
-        let near_below = &below[..below.len().min(NEAR)];
-        let last = |text: String| {
-            let from = text.char_indices().rev().nth(CHARACTERS - 1);
-            text[from.map_or(0, |(at, _)| at)..].to_owned()
-        };
-        let first = |text: String| text.chars().take(CHARACTERS).collect::<String>();
-        let said = |line: &String| !line.is_empty();
-        Neighbours {
-            lines: Sides {
-                before: above.rsplit(is_line_end).skip(1).map(bare).find(said),
-                after: below.split(is_line_end).skip(1).map(bare).find(said),
-            },
-            characters: Sides {
-                before: Some(last(bare(near_above))).filter(said),
-                after: Some(first(bare(near_below))).filter(said),
-            },
-        }
-    }
+/// Whether nothing but list marks and bold stands on the line.
+fn is_alone(around: Around) -> bool {
+    let (before, after) = line(around);
+    let emphasis: &[char] = &[' ', '\t', '*', '_'];
+    is_list_mark(before.trim_end_matches(emphasis)) && after.trim_start_matches(emphasis).is_empty()
 }
 
 /// Most output has no escape sequences, and finding that out costs next to nothing.
@@ -247,10 +132,6 @@ fn without_escapes(bytes: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-fn is_line_end(byte: &u8) -> bool {
-    matches!(byte, b'\n' | b'\r')
-}
-
 /// `-`, `*`, `+`, `1.`, `2)` or nothing.
 fn is_list_mark(text: &str) -> bool {
     let text = text.trim();
@@ -259,25 +140,6 @@ fn is_list_mark(text: &str) -> bool {
         || (number.len() + 1 == text.len()
             && !number.is_empty()
             && number.bytes().all(|byte| byte.is_ascii_digit()))
-}
-
-/// A text without white space, also in its escaped form, and without the marks that are put around quoted text.
-fn bare(text: &[u8]) -> String {
-    let text = String::from_utf8_lossy(text);
-    let mut bare = String::with_capacity(text.len());
-    let mut characters = text.chars().peekable();
-    while let Some(c) = characters.next() {
-        match c {
-            '\\' => {
-                characters.next_if(|next| matches!(next, 'n' | 'r' | 't'));
-            }
-            '>' | '|' | '│' | '┃' | '"' | '\'' | '`' | '“' | '”' | '‘' | '’' | '«' | '»' =>
-                {}
-            c if c.is_whitespace() => {}
-            c => bare.push(c),
-        }
-    }
-    bare
 }
 
 #[cfg(test)]
@@ -399,6 +261,48 @@ mod tests {
         );
         assert!(tail.stream(Stream::Stdout).starts_with(b"<promise>"));
         assert_eq!(scan(&tail, rule(PromiseMatch::Anywhere)), Promised::Nothing);
+    }
+
+    #[test]
+    fn an_echo_is_one_wherever_the_buffer_begins() {
+        for limit in 1..=PROMPT.len() {
+            let mut tail = Tail::new(limit);
+            tail.push(Stream::Stdout, PROMPT.as_bytes());
+            let promised = scan(&tail, rule(PromiseMatch::Anywhere));
+            assert_eq!(promised, Promised::Nothing, "the last {limit} bytes");
+        }
+    }
+
+    #[test]
+    fn an_echo_is_one_with_something_in_front_of_each_line() {
+        let long = "long ".repeat(4000);
+        for prompt in [
+            "Print this\n\n\n<promise>SUCCESS</promise>\n\nand stop.\n",
+            "<promise>SUCCESS</promise>\n\nis the word.\n",
+            &format!("{long}print\n\n<promise>SUCCESS</promise>\n\nand {long}"),
+        ] {
+            let rule = Rule {
+                prompt,
+                ..rule(PromiseMatch::Anywhere)
+            };
+            let prefixed = |prefix: &dyn Fn(usize) -> String| -> String {
+                let lines = prompt.lines().enumerate();
+                lines
+                    .map(|(index, line)| format!("{}{line}\n", prefix(index + 1)))
+                    .collect()
+            };
+            for echo in [
+                prefixed(&|number| format!("{number:6}\t")),
+                prefixed(&|number| format!("[10:00:0{number}] agent: ")),
+                prefixed(&|_| "user> ".to_owned()),
+            ] {
+                let promised = scan_bytes(echo.as_bytes(), rule);
+                assert_eq!(promised, Promised::Nothing, "{echo:.200}");
+            }
+            // An answer of its own is none, even with the words of the prompt near.
+            let answer = b"Print this\nDone.\n<promise>SUCCESS</promise>\nand stop.\n";
+            assert_eq!(scan_bytes(answer, rule), Promised::Success);
+        }
     }
 
     #[test]

@@ -113,6 +113,9 @@ impl<Out: Write> Terminal<Out> {
 
     pub fn report(&mut self, event: &Event) -> Report {
         let mut report = Report::default();
+        if interrupts_output(&event.what) {
+            self.finish_line();
+        }
         self.tell(&event.what, &mut report);
         if let Some(first) = report.lines.first_mut() {
             first.event = event_json(&event.what);
@@ -181,7 +184,6 @@ impl<Out: Write> Terminal<Out> {
     }
 
     fn completed(&mut self, completed: &Completed, report: &mut Report) {
-        self.finish_line();
         report.status = Some(None);
         let (level, outcome) = match completed.outcome {
             Outcome::Continue => (Level::INFO, "(success)".to_owned()),
@@ -325,11 +327,126 @@ fn ended(reason: &Reason, stats: &Stats, total: Duration, report: &mut Report) {
     }
 }
 
+/// Whether the agent has stopped talking when this is told, or is about to.
+fn interrupts_output(what: &What) -> bool {
+    matches!(
+        what,
+        What::OutputTruncated { .. }
+            | What::LeftBehind { .. }
+            | What::Survived { .. }
+            | What::PromiseIgnored { .. }
+            | What::Interrupting { .. }
+            | What::IterationCompleted { .. }
+    )
+}
+
 /// A running time in whole seconds: the tenths would only flicker.
 fn whole(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {
         0..60 => format!("{seconds}s"),
         _ => Elapsed(Duration::from_secs(seconds)).to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::iteration::Stream;
+    use jiff::Timestamp;
+    use std::num::NonZeroU32;
+
+    fn event(seconds: u64, what: What) -> Event {
+        let at = Moment {
+            time: Timestamp::UNIX_EPOCH,
+            since_start: Duration::from_secs(seconds),
+        };
+        Event { at, what }
+    }
+
+    /// A tick of the first iteration, as it comes about every second.
+    fn tick(seconds: u64, since_output: u64) -> Event<'static> {
+        let what = What::Running {
+            iteration: 1,
+            phase: (seconds > 100).then_some(Phase::Act),
+            elapsed: Duration::from_secs(seconds),
+            since_output: Duration::from_secs(since_output),
+        };
+        event(seconds, what)
+    }
+
+    fn terminal(has_status_line: bool) -> Terminal<Vec<u8>> {
+        let mut terminal = Terminal::new(Some(Vec::new()), false, has_status_line);
+        let started = What::RunStarted {
+            procedure: "build",
+            task_id: "build",
+            limit: NonZeroU32::new(3).map_or(Limit::Unlimited, Limit::AtMost),
+            command: "agent",
+        };
+        terminal.report(&event(0, started));
+        terminal.report(&event(0, What::IterationStarted { iteration: 1 }));
+        terminal
+    }
+
+    fn messages(report: &Report) -> Vec<&str> {
+        report
+            .lines
+            .iter()
+            .map(|line| line.message.as_str())
+            .collect()
+    }
+
+    #[test]
+    fn without_a_status_line_there_is_a_heartbeat_every_minute() {
+        let mut terminal = terminal(false);
+        let mut heard = Vec::new();
+        for seconds in 0..=200 {
+            let report = terminal.report(&tick(seconds, seconds % 70));
+            assert!(report.status.is_none());
+            let told = messages(&report);
+            heard.extend(told.iter().map(|message| format!("{seconds}: {message}")));
+        }
+        assert_eq!(
+            heard,
+            [
+                "60: Iteration 1/3 running for 1m00s, last output 1m00s ago",
+                "120: Iteration 1/3 running for 2m00s, phase ACT, last output 50s ago",
+                "180: Iteration 1/3 running for 3m00s, phase ACT, last output 40s ago",
+            ]
+        );
+        // The next iteration has a minute of its own.
+        terminal.report(&event(200, What::IterationStarted { iteration: 2 }));
+        assert_eq!(messages(&terminal.report(&tick(59, 0))), [""; 0]);
+        assert_eq!(messages(&terminal.report(&tick(60, 0))).len(), 1);
+    }
+
+    #[test]
+    fn a_status_line_takes_the_place_of_the_heartbeat() {
+        let mut terminal = terminal(true);
+        let report = terminal.report(&tick(61, 2));
+        assert_eq!(messages(&report), [""; 0]);
+        let status = report.status.flatten();
+        let expected = "Iteration 1/3 running for 1m01s, last output 2s ago";
+        assert_eq!(status.as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn only_what_comes_after_the_output_ends_its_line() {
+        let mut terminal = terminal(false);
+        let output = What::Output {
+            stream: Stream::Stdout,
+            bytes: b"half",
+        };
+        terminal.report(&event(1, output));
+        let phase = Phase::Act;
+        let iteration = 1;
+        terminal.report(&event(1, What::PhaseAnnounced { iteration, phase }));
+        terminal.report(&tick(60, 0));
+        assert_eq!(terminal.output.as_deref(), Some(b"half".as_slice()));
+        let ended = 1;
+        for _ in 0..2 {
+            terminal.report(&event(61, What::LeftBehind { iteration, ended }));
+            assert_eq!(terminal.output.as_deref(), Some(b"half\n".as_slice()));
+        }
     }
 }

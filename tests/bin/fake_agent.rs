@@ -14,6 +14,9 @@
 //!     spawn WORDS         a child that stays                 setsid WORDS    one in a session of its own
 //!     daemon WORDS        one that was forked twice          close STREAM    stdin, stdout or stderr
 //!     flood BYTES         so much output, in one line        echo            print the prompt
+//!     remove FILE                                            every MS TEXT   a line again and again, for good
+//!
+//! WORDS are split as a shell does it. The files of `touch`, `write` and `on` appear with their content at once.
 #![expect(
     clippy::disallowed_methods,
     clippy::exit,
@@ -105,7 +108,7 @@ impl Signals {
             Some((stream, file)) => tokio::select! {
                 () = tokio::time::sleep(time) => {}
                 _ = stream.recv() => {
-                    fs::write(file, "bye").unwrap();
+                    publish(file, "bye");
                     process::exit(0);
                 }
             },
@@ -114,7 +117,7 @@ impl Signals {
 }
 
 async fn step(command: &str, rest: &str, signals: &mut Signals) {
-    let words: Vec<String> = rest.split_whitespace().map(str::to_owned).collect();
+    let words = || shell_words::split(rest).unwrap();
     match command {
         "" | "#" => {}
         "print" => emit(&mut io::stdout(), rest, "\n"),
@@ -122,9 +125,9 @@ async fn step(command: &str, rest: &str, signals: &mut Signals) {
         "eprint" => emit(&mut io::stderr(), rest, "\n"),
         "eraw" => emit(&mut io::stderr(), rest, ""),
         "read" => drop(prompt()),
-        "save" => fs::write(rest, prompt()).unwrap(),
+        "save" => publish(rest, prompt()),
         "echo" => io::stdout().write_all(&prompt()).unwrap(),
-        "touch" => publish(rest, &process::id().to_string()),
+        "touch" => publish(rest, process::id().to_string()),
         "write" => {
             let (file, text) = rest.split_once(' ').unwrap_or((rest, ""));
             publish(file, text);
@@ -148,12 +151,23 @@ async fn step(command: &str, rest: &str, signals: &mut Signals) {
         }
         "kill" => {
             let own = Pid::from_raw(process::id() as i32).unwrap();
+            // The runtime of Rust looks at the first SIGSEGV itself.
+            kill_process(own, named(rest)).unwrap();
             kill_process(own, named(rest)).unwrap();
         }
-        "spawn" => drop(child(&words)),
-        "setsid" => again("--setsid", &words, false),
-        "daemon" => again("--daemon", &words, true),
+        "spawn" => drop(child(&words())),
+        "setsid" => again("--setsid", &words(), false),
+        "daemon" => again("--daemon", &words(), true),
         "close" => close(rest),
+        "remove" => fs::remove_file(rest).unwrap(),
+        "every" => {
+            let (time, text) = rest.split_once(' ').unwrap();
+            let time = Duration::from_millis(time.parse().unwrap());
+            loop {
+                emit(&mut io::stdout(), text, "\n");
+                signals.pass(time).await;
+            }
+        }
         "flood" => flood(rest.parse().unwrap()),
         other => {
             eprintln_raw(&format!("fake_agent: unknown command {other:?}\n"));
@@ -180,7 +194,7 @@ fn prompt() -> Vec<u8> {
 }
 
 /// Creates a file with its content at once, so that whoever waits for it never sees half of it.
-fn publish(file: &str, text: &str) {
+fn publish(file: &str, text: impl AsRef<[u8]>) {
     let unfinished = format!("{file}.unfinished");
     fs::write(&unfinished, text).unwrap();
     fs::rename(unfinished, file).unwrap();

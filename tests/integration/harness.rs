@@ -3,15 +3,23 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
-use std::io::Write;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
-use std::thread;
+use std::sync::{Arc, Mutex, Once};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, ioctl_tiocsctty, kill_process, setsid};
+use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
 use tempfile::TempDir;
+use tokio::signal::unix::{SignalKind, signal};
 
 /// Longer than anything here takes, on any machine. Reaching it is a failure.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -104,6 +112,7 @@ impl Sandbox {
                 ("TZ".to_owned(), "UTC".to_owned()),
             ]),
             stdin: Vec::new(),
+            wrapper: Vec::new(),
         }
     }
 
@@ -132,14 +141,29 @@ pub(crate) fn wait_until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> 
     }
 }
 
+/// A `sleep` that no other test has: it can be found by its command line.
+pub(crate) fn unique_sleep() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(1000);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("sleep 9{}.{number}", std::process::id())
+}
+
 /// Whether a process exists and is no zombie.
 pub(crate) fn is_alive(pid: &str) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
-    let state = stat
-        .rsplit(')')
-        .next()
-        .and_then(|rest| rest.split_whitespace().next());
-    state.is_some_and(|state| state != "Z")
+    state(pid).is_some_and(|(state, _)| state != "Z")
+}
+
+/// The state of a process and its parent.
+pub(crate) fn state(pid: &str) -> Option<(String, String)> {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.trim())).ok()?;
+    let mut rest = stat.rsplit(')').next()?.split_whitespace();
+    Some((rest.next()?.to_owned(), rest.next()?.to_owned()))
+}
+
+/// Signals a process by the pid that it wrote down.
+pub(crate) fn send(pid: &str, signal: Signal) {
+    let pid = Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
+    kill_process(pid, signal).unwrap();
 }
 
 /// The pids of all living processes whose command line holds this text.
@@ -164,6 +188,7 @@ pub(crate) struct Rooda<'a> {
     arguments: Vec<String>,
     environment: BTreeMap<String, String>,
     stdin: Vec<u8>,
+    wrapper: Vec<String>,
 }
 
 impl Rooda<'_> {
@@ -185,10 +210,19 @@ impl Rooda<'_> {
         self
     }
 
+    /// Lets a shell start it: `"$@"` in the script is the program with its arguments.
+    pub(crate) fn by_shell(mut self, script: &str) -> Self {
+        self.wrapper = ["sh", "-c", script, "sh"].map(str::to_owned).to_vec();
+        self
+    }
+
     /// The command, for tests that need more than [`Rooda::run`].
     pub(crate) fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_rooda"));
+        let rooda = env!("CARGO_BIN_EXE_rooda").to_owned();
+        let words: Vec<&String> = self.wrapper.iter().chain([&rooda]).collect();
+        let mut command = Command::new(words[0]);
         command
+            .args(&words[1..])
             .args(&self.arguments)
             .env_clear()
             .envs(&self.environment)
@@ -210,72 +244,228 @@ impl Rooda<'_> {
 
     /// Starts it, to be signalled or watched.
     pub(crate) fn start(self) -> Running {
-        let started = Instant::now();
-        let mut child = self
-            .command()
+        let mut command = self.command();
+        command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut stdin = child.stdin.take().unwrap();
-        stdin.write_all(&self.stdin).ok();
-        drop(stdin);
+            .stderr(Stdio::piped());
+        self.watch(command, None)
+    }
+
+    /// Starts it with an output that nobody reads: its pipe is full after a while. Keep the other end.
+    pub(crate) fn start_unread(self) -> (Running, io::PipeReader) {
+        let (unread, stdout) = io::pipe().unwrap();
+        let mut command = self.command();
+        command
+            .stdin(Stdio::piped())
+            .stdout(stdout)
+            .stderr(Stdio::piped());
+        (self.watch(command, None), unread)
+    }
+
+    /// Starts it on a terminal of its own: all three streams, and the keys.
+    pub(crate) fn start_on_terminal(self) -> Running {
+        let master =
+            openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let size = Winsize {
+            ws_row: 24,
+            ws_col: 200,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        tcsetwinsize(&master, size).unwrap();
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+        let terminal = ioctl_tiocgptpeer(&master, flags).unwrap();
+        let mut command = self.command();
+        command
+            .stdin(terminal.try_clone().unwrap())
+            .stdout(terminal.try_clone().unwrap())
+            .stderr(terminal);
+        #[expect(unsafe_code, reason = "the terminal must become the child's own")]
+        // SAFETY: the closure makes two system calls and touches no memory that another thread could hold locked.
+        unsafe {
+            command.pre_exec(|| {
+                setsid()?;
+                ioctl_tiocsctty(io::stdin().as_fd())?;
+                Ok(())
+            });
+        }
+        self.watch(command, Some(master))
+    }
+
+    fn watch(&self, mut command: Command, terminal: Option<OwnedFd>) -> Running {
+        heed_signals();
+        let started = Instant::now();
+        let mut child = command.spawn().unwrap();
+        // The command holds our copies of what the child was given. A terminal ends with its last copy.
+        drop(command);
+        if let Some(mut stdin) = child.stdin.take() {
+            stdin.write_all(&self.stdin).ok();
+        }
+        let terminal = terminal.map(File::from);
+        let stdout = match (&terminal, child.stdout.take()) {
+            (Some(terminal), _) => Listener::start(terminal.try_clone().unwrap()),
+            (None, Some(stdout)) => Listener::start(stdout),
+            (None, None) => Listener::start(io::empty()),
+        };
+        let stderr = match child.stderr.take() {
+            Some(stderr) => Listener::start(stderr),
+            None => Listener::start(io::empty()),
+        };
+        let pid = child.id().to_string();
+        let (sender, ended) = mpsc::channel();
+        thread::spawn(move || {
+            let status = child.wait().unwrap();
+            sender.send((status, Instant::now())).ok();
+        });
         Running {
-            child,
+            pid,
+            ended,
+            has_ended: false,
+            stdout,
+            stderr,
+            terminal,
             started,
             root: self.sandbox.root.path().to_owned(),
         }
     }
 }
 
+/// A signal that this test run ignores, because it is a background job of a script, would be ignored by rooda too. One
+/// that has a handler is not ignored by what is started.
+fn heed_signals() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let status = fs::read_to_string("/proc/self/status").unwrap();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        let ignored = u64::from_str_radix(mask.unwrap().trim(), 16).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let _context = runtime.enter();
+        for name in [Signal::INT, Signal::TERM, Signal::HUP] {
+            let number = name.as_raw();
+            if ignored & (1 << (number - 1)) != 0 {
+                drop(signal(SignalKind::from_raw(number)).unwrap());
+            }
+        }
+    });
+}
+
+/// Reads a stream to its end, in the background.
+struct Listener {
+    heard: Arc<Mutex<Vec<u8>>>,
+    thread: JoinHandle<()>,
+}
+
+impl Listener {
+    fn start(mut stream: impl Read + Send + 'static) -> Self {
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let all = heard.clone();
+        let thread = thread::spawn(move || {
+            let mut chunk = [0; 1 << 16];
+            // A terminal that nobody holds any more is an error here, not an end.
+            while let Ok(count @ 1..) = stream.read(&mut chunk) {
+                all.lock().unwrap().extend_from_slice(&chunk[..count]);
+            }
+        });
+        Listener { heard, thread }
+    }
+
+    fn so_far(&self) -> String {
+        String::from_utf8_lossy(&self.heard.lock().unwrap()).into_owned()
+    }
+
+    fn all(&mut self) -> Vec<u8> {
+        wait_until("the end of the output", || {
+            self.thread.is_finished().then_some(())
+        });
+        std::mem::take(&mut self.heard.lock().unwrap())
+    }
+}
+
 pub(crate) struct Running {
-    child: Child,
+    pub(crate) pid: String,
+    ended: mpsc::Receiver<(ExitStatus, Instant)>,
+    has_ended: bool,
+    stdout: Listener,
+    stderr: Listener,
+    terminal: Option<File>,
     started: Instant,
     root: PathBuf,
 }
 
 impl Running {
     pub(crate) fn signal(&self, signal: Signal) {
-        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
-        kill_process(pid, signal).unwrap();
+        send(&self.pid, signal);
     }
 
-    /// Waits for its end. One that never comes is a failure, not a test that hangs.
-    pub(crate) fn finish(self) -> Ran {
-        let pid = Pid::from_child(&self.child);
-        let (ended, end) = mpsc::channel::<()>();
-        let watchdog = thread::spawn(move || {
-            if end.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
-                kill_process(pid, Signal::KILL).ok();
-            }
-        });
-        let output = self.child.wait_with_output().unwrap();
-        drop(ended);
-        watchdog.join().unwrap();
-        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    /// Presses keys on its terminal.
+    pub(crate) fn press(&mut self, keys: &[u8]) {
+        let terminal = self.terminal.as_mut().expect("it is not on a terminal");
+        terminal.write_all(keys).unwrap();
+    }
+
+    /// Waits until standard output, or the terminal, shows a text.
+    pub(crate) fn wait_for_output(&self, text: &str) -> String {
+        wait_until(text, || {
+            Some(self.stdout.so_far()).filter(|heard| heard.contains(text))
+        })
+    }
+
+    /// Waits until the log shows a text.
+    pub(crate) fn wait_for_log(&self, text: &str) -> String {
+        wait_until(text, || {
+            Some(self.stderr.so_far()).filter(|heard| heard.contains(text))
+        })
+    }
+
+    pub(crate) fn finish(mut self) -> Ran {
+        let Ok((status, at)) = self.ended.recv_timeout(PATIENCE) else {
+            panic!(
+                "it does not end:\n{}{}",
+                self.stdout.so_far(),
+                self.stderr.so_far()
+            );
+        };
+        self.has_ended = true;
+        let (stdout, stderr) = (self.stdout.all(), self.stderr.all());
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Ran {
-            stdout: text(&output.stdout),
-            stderr: text(&output.stderr),
-            code: code(output.status),
-            elapsed: self.started.elapsed(),
-            root: self.root,
+            stdout: text(&stdout),
+            stderr: text(&stderr),
+            stdout_bytes: stdout,
+            code: status.code(),
+            at,
+            elapsed: at - self.started,
+            root: self.root.clone(),
         }
     }
 }
 
-fn code(status: ExitStatus) -> Option<i32> {
-    status.code()
+/// A test that fails leaves nothing running.
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !self.has_ended && self.ended.try_recv().is_err() {
+            self.signal(Signal::KILL);
+        }
+    }
 }
 
 /// What a run left: compare it as a snapshot, or its parts.
 #[must_use = "compare it"]
 pub(crate) struct Ran {
     pub(crate) stdout: String,
+    pub(crate) stdout_bytes: Vec<u8>,
     pub(crate) stderr: String,
     /// `None`: ended by a signal.
     pub(crate) code: Option<i32>,
     pub(crate) elapsed: Duration,
+    /// When it ended.
+    pub(crate) at: Instant,
     root: PathBuf,
 }
 

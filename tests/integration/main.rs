@@ -4,6 +4,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::print_stdout,
     reason = "tests, outside of the house"
 )]
 
@@ -15,7 +16,12 @@ mod docs;
 mod dry_run;
 mod help;
 mod house;
+mod interrupt;
 mod list_info;
+mod log;
+mod outcome;
 mod prompts;
 mod schema;
+mod supervision;
+mod timeouts;
 mod usage;

@@ -179,34 +179,49 @@ impl Run<'_> {
             }
             let idle_at = self.limits.idle.map(|idle| (last_output + idle, idle));
             let mut output = |stream, bytes: &[u8]| heard(Heard::Output(stream, bytes));
-            tokio::select! {
+            let cut = tokio::select! {
                 moved = self.pipes.pump(&mut output) => {
                     if moved {
                         last_output = Instant::now();
                     }
+                    None
                 }
                 _ = self.children.recv() => {
                     self.tree.reap_orphans();
                     if self.tree.leader_ended() {
                         return None;
                     }
+                    None
                 }
                 signal = self.signals.next() => {
                     self.interrupted = Some((signal, Instant::now()));
-                    heard(Heard::Interrupted(signal));
-                    return Some(Cut::Interrupted(signal));
+                    Some(Cut::Interrupted(signal))
                 }
                 () = until(deadline.map(|(time, _)| self.started + time)) => {
-                    return deadline.map(|(_, cut)| cut);
+                    deadline.map(|(_, cut)| cut)
                 }
                 () = until(idle_at.map(|(at, _)| at)) => {
-                    return idle_at.map(|(_, idle)| Cut::IdleTimeout(idle));
+                    idle_at.map(|(_, idle)| Cut::IdleTimeout(idle))
                 }
-                _ = tick.tick() => heard(Heard::Tick {
-                    elapsed: self.started.elapsed(),
-                    since_output: last_output.elapsed(),
-                }),
+                _ = tick.tick() => {
+                    heard(Heard::Tick {
+                        elapsed: self.started.elapsed(),
+                        since_output: last_output.elapsed(),
+                    });
+                    None
+                }
+            };
+            let Some(cut) = cut else {
+                continue;
+            };
+            // Both may have come while rooda was busy or stopped. An agent that ended by itself was not cut off.
+            if self.tree.leader_ended() {
+                return None;
             }
+            if let Cut::Interrupted(signal) = cut {
+                heard(Heard::Interrupted(signal));
+            }
+            return Some(cut);
         }
     }
 
