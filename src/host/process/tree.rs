@@ -113,9 +113,12 @@ fn children_by_parent(process: &str) -> Vec<Pid> {
         .collect()
 }
 
+/// Whether a process runs. One whose first thread has ended looks dead while its other threads go on.
 fn is_alive(pid: Pid) -> bool {
-    fields(&pid.as_raw_nonzero().to_string())
-        .is_some_and(|(state, _)| !matches!(state.as_str(), "Z" | "X"))
+    let name = pid.as_raw_nonzero().to_string();
+    let runs_on =
+        || fs::read_dir(format!("/proc/{name}/task")).is_ok_and(|tasks| tasks.count() > 1);
+    fields(&name).is_some_and(|(state, _)| !matches!(state.as_str(), "Z" | "X") || runs_on())
 }
 
 /// The state and the parent of a process.
