@@ -351,19 +351,49 @@ fn max_iterations(text: &str) -> Result<Positive, String> {
     })
 }
 
-/// What to say of words after the procedure. The parser takes the first one for a subcommand, which is never meant.
-pub fn left_over_word(error: &clap::Error) -> Option<Error> {
-    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
-        return None;
-    };
-    Some(if SUBCOMMANDS.contains(&word.as_str()) {
-        let message = format!("the command `{word}` cannot stand after a procedure or its flags");
-        Error::new(ErrorKind::Usage, message).hint(format_args!("`rooda {word} --help`"))
-    } else {
-        let message = format!("a run has one procedure, and `{word}` stands after it");
-        let hint = "to tell the agent something, use --context \"only the auth module\"";
-        Error::new(ErrorKind::Usage, message).hint(hint)
-    })
+/// What to say of words that are left over. The parser takes them for subcommands or flags, which is never meant.
+pub fn left_over_word(error: &clap::Error, arguments: &[OsString]) -> Option<Error> {
+    let told =
+        |message: String, hint: String| Some(Error::new(ErrorKind::Usage, message).hint(hint));
+    let words: Vec<&str> = arguments
+        .iter()
+        .skip(1)
+        .filter_map(|w| w.to_str())
+        .collect();
+    let first = words.first().copied().unwrap_or_default();
+    match (
+        error.get(ContextKind::InvalidSubcommand),
+        error.get(ContextKind::InvalidArg),
+    ) {
+        (_, Some(ContextValue::String(word)))
+            if first == "loop"
+                && error.kind() == clap::error::ErrorKind::UnknownArgument
+                && !word.starts_with('-') =>
+        {
+            told(
+                format!("the task is one argument, and `{word}` stands after it"),
+                "put the task in quotes: rooda loop \"Make the tests pass\"".to_owned(),
+            )
+        }
+        (Some(ContextValue::String(word)), _) if first == "help" => told(
+            format!("there is no command `{word}`"),
+            format!("`rooda info {word}` tells about a procedure"),
+        ),
+        (Some(ContextValue::String(word)), _) => {
+            match words.iter().find(|word| SUBCOMMANDS.contains(word)) {
+                Some(command) => told(
+                    format!("the command `{command}` comes first, and its flags after it"),
+                    format!("`rooda {command} --help`"),
+                ),
+                None => told(
+                    format!("a run has one procedure, and `{word}` stands after it"),
+                    "to tell the agent something, use --context \"only the auth module\""
+                        .to_owned(),
+                ),
+            }
+        }
+        _ => None,
+    }
 }
 
 impl CommonArgs {

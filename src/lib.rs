@@ -48,7 +48,7 @@ pub fn main() -> u8 {
     let code = panic::catch_unwind(AssertUnwindSafe(|| {
         match Cli::try_parse_from(&world.arguments) {
             Ok(cli) => dispatch(&world, &cli).unwrap_or_else(|error| refuse(&world, &error)),
-            Err(error) => match cli::left_over_word(&error) {
+            Err(error) => match cli::left_over_word(&error, &world.arguments) {
                 Some(error) => refuse(&world, &error),
                 None => explain(&world, &error),
             },
@@ -74,16 +74,15 @@ fn dispatch(world: &World, cli: &Cli) -> Result<u8, Error> {
         Some(Command::Demo) => return commands::demo::run(world),
         Some(Command::DemoAgent) => commands::demo_agent::run(world)?,
         Some(Command::Schema) => commands::schema::run(world),
-        Some(Command::Completions { shell }) => commands::completions::run(world, *shell),
+        Some(Command::Completions { shell }) => commands::completions::run(world, *shell)?,
         Some(Command::Version) => commands::version::run(world),
     };
-    world.console.flush_blocking();
-    Ok(code)
+    commands::finish(world, code)
 }
 
 fn refuse(world: &World, error: &Error) -> u8 {
     world.console.err(error.to_string().into_bytes());
-    world.console.flush_blocking();
+    world.console.flush_blocking().ok();
     error.kind.exit_code()
 }
 
@@ -110,6 +109,5 @@ fn explain(world: &World, error: &clap::Error) -> u8 {
         world.console.out(text.into_bytes());
         0
     };
-    world.console.flush_blocking();
-    code
+    commands::finish(world, code).unwrap_or_else(|error| refuse(world, &error))
 }

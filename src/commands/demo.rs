@@ -64,7 +64,7 @@ pub fn run(world: &World) -> Result<u8, Error> {
     let status = execute(world, &resolved, &agent, Colour::Auto)?;
     if status == Status::Success {
         world.console.out(AFTER.into());
-        world.console.flush_blocking();
+        world.console.flush_blocking().ok();
     }
     Ok(status.exit_code())
 }

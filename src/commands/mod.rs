@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use crate::cli::PlaceArgs;
 use crate::config::{CONFIG_HOME, Layer, Source, builtin_layers, read_layer, variable_layers};
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, without_number};
 use crate::host::{self, Clock, Console};
 
 /// What is read of the world once, at the start, and handed down from there.
@@ -27,7 +27,21 @@ pub struct World {
     pub console: Console,
 }
 
+/// Waits until what was asked for is written. If it cannot be, the command has not done its work.
+pub fn finish(world: &World, code: u8) -> Result<u8, Error> {
+    match world.console.flush_blocking() {
+        Ok(()) => Ok(code),
+        Err(error) => {
+            let message = format!("cannot write to standard output: {error}");
+            Err(Error::new(ErrorKind::Internal, without_number(&message)))
+        }
+    }
+}
+
 const FILE: &str = "rooda-config.yml";
+
+/// What people may take for it.
+const OTHER_NAME: &str = "rooda-config.yaml";
 
 /// Enters the directory that was asked for and reads every layer but the flags. All problems are told at once.
 fn read_layers(world: &World, place: &PlaceArgs) -> Result<Vec<Layer>, Error> {
@@ -36,6 +50,11 @@ fn read_layers(world: &World, place: &PlaceArgs) -> Result<Vec<Layer>, Error> {
     }
     let mut layers = builtin_layers()?;
     let mut problems = Vec::new();
+    if place.config.is_none() && host::exists(Path::new(OTHER_NAME)) {
+        let message = format!("{OTHER_NAME}: a file of this name is not read");
+        let hint = format!("rename it to {FILE}, or name it with --config");
+        problems.push(Error::new(ErrorKind::Config, message).hint(hint));
+    }
     let global = global_config(world).map(|path| {
         let name = path.to_string_lossy().into_owned();
         read_file(&path, &name, Source::Global(name.clone()))

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::{World, read_layers};
+use super::{World, finish, read_layers};
 use crate::cli::{Colour, CommonArgs, LoopArgs, RunArgs, without_dry_run};
 use crate::config::{
     Catalogue, FragmentSource, LogFormat, LogLevel, Origin, Phase, Request, Resolved, Target,
@@ -70,7 +70,10 @@ fn start(
         return rehearse(world, &resolved);
     }
     let agent = resolved.agent.clone()?;
-    check(world, &resolved.plan, &agent)?;
+    let mut resolved = resolved;
+    resolved
+        .warnings
+        .extend(check(world, &resolved.plan, &agent)?);
     Ok(execute(world, &resolved, &agent, common.color)?.exit_code())
 }
 
@@ -125,38 +128,63 @@ fn context(given: &[String]) -> Result<Vec<String>, Error> {
     given.iter().filter(said).map(read).collect()
 }
 
-/// Finds out, before the first iteration, whatever can be found out then.
-fn check(world: &World, plan: &Plan, agent: &Agent) -> Result<(), Error> {
+/// Finds out, before the first iteration, whatever can be found out then. Answers with what is merely odd.
+fn check(world: &World, plan: &Plan, agent: &Agent) -> Result<Vec<String>, Error> {
     find_agent(world, agent).map_err(|problem| Error {
         kind: ErrorKind::Unavailable,
         problems: vec![problem],
     })?;
-    runner::assemble(plan).map(drop)
+    let prompt = runner::assemble(plan)?;
+    Ok(oddities(plan, Some(agent), &prompt))
 }
 
-fn find_agent(world: &World, agent: &Agent) -> Result<String, Problem> {
-    let name = agent.command.words.first().map_or("", String::as_str);
-    let path = world.environment.get("PATH").map_or("", String::as_str);
-    match host::find_program(name, path) {
-        Some(found) => Ok(format!("AI command binary exists: {}", found.display())),
-        None => {
-            let mut hints = Vec::new();
-            if name.contains('/') {
-                hints.push("there is no such file, or it is not executable".to_owned());
-            } else if name.contains('=') {
-                let text = &agent.command.text;
-                hints.push(format!(
-                    "no shell reads this; to set a variable: env {text}"
-                ));
-            } else {
-                hints.push(format!("Searched PATH: {path}"));
-            }
-            Err(Problem {
-                message: format!("AI command binary not found: {name}"),
-                hints,
-            })
-        }
+/// What is allowed, but hardly meant.
+fn oddities(plan: &Plan, agent: Option<&Agent>, prompt: &str) -> Vec<String> {
+    let mut odd = Vec::new();
+    let tag = format!("<promise>{}</promise>", plan.completion_promise.value.0);
+    if !prompt.contains(&tag) {
+        odd.push(format!(
+            "the prompt never mentions {tag}: without it this run cannot end with success \
+             (`builtin:act/promise.md` has the rules)"
+        ));
     }
+    if let Some(sign) = agent.and_then(|agent| agent.command.shell_sign()) {
+        odd.push(format!(
+            "no shell reads the AI command: `{sign}` is passed on as it is (use: sh -c '…')"
+        ));
+    }
+    odd
+}
+
+/// Finds the program of the AI command, and what it needs itself.
+fn find_agent(world: &World, agent: &Agent) -> Result<String, Problem> {
+    let path = world.environment.get("PATH").map_or("", String::as_str);
+    let mut found = String::new();
+    for name in agent.command.programs() {
+        let not_found = |hint: String| Problem {
+            message: format!("AI command binary not found: {name}"),
+            hints: vec![hint],
+        };
+        let program = host::find_program(name, path).map_err(|problem| {
+            not_found(if name.contains('=') {
+                let text = &agent.command.text;
+                format!("no shell reads this; to set a variable: env {text}")
+            } else if name.starts_with('~') || name.contains('$') {
+                "no shell reads this: write the path out".to_owned()
+            } else if name.contains('/') {
+                problem.to_owned()
+            } else {
+                format!("Searched PATH: {path}")
+            })
+        })?;
+        if let Some(interpreter) = host::missing_interpreter(&program) {
+            let program = program.display();
+            let hint = format!("{program} begins with `#!{interpreter}`, and that is not there");
+            return Err(not_found(hint));
+        }
+        found = format!("AI command binary exists: {}", program.display());
+    }
+    Ok(found)
 }
 
 /// Checks everything, shows everything, runs nothing.
@@ -185,17 +213,18 @@ fn rehearse(world: &World, resolved: &Resolved) -> Result<u8, Error> {
     let ready = without_dry_run(&world.arguments);
     let text = dry_run(plan, agent.ok(), &checks, prompt.as_deref(), &ready);
     world.console.out(text.into_bytes());
-    for warning in &resolved.warnings {
+    let odd = prompt
+        .as_ref()
+        .map(|prompt| oddities(plan, agent.ok(), prompt));
+    for warning in resolved.warnings.iter().chain(odd.iter().flatten()) {
         let line = format!("Warning: {warning}\n");
         world.console.err(line.into_bytes());
     }
-    Ok(match prompt {
-        Some(_) => {
-            world.console.flush_blocking();
-            0
-        }
+    let code = match prompt {
+        Some(_) => 0,
         None => not_ready(world),
-    })
+    };
+    finish(world, code)
 }
 
 fn check_fragment(plan: &Plan, fragment: &FragmentSource) -> Check {
@@ -223,7 +252,7 @@ fn not_ready(world: &World) -> u8 {
     world
         .console
         .err(b"Error: Dry-run validation failed\n".to_vec());
-    world.console.flush_blocking();
+    world.console.flush_blocking().ok();
     1
 }
 
@@ -258,6 +287,7 @@ pub fn execute(
     for warning in &resolved.warnings {
         tracing::warn!("{warning}");
     }
+    tracing::debug!("AI Command: {} ({})", agent.command.text, agent.provenance);
     for (name, value, source) in plan.settings() {
         tracing::debug!("{name}: {value} ({source})");
     }

@@ -26,8 +26,8 @@ pub use value::{
 pub use variables::{CONFIG_HOME, variable_layers};
 pub use yaml::read_layer;
 
-/// Where a value comes from. The order is the precedence, lowest first.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+/// Where a value comes from, in the order of precedence, lowest first.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     BuiltIn,
     Global(String),

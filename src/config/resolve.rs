@@ -57,13 +57,7 @@ pub struct ProcedureInfo {
 impl<'a> Catalogue<'a> {
     /// Sorts the layers by precedence; those of equal rank keep their order.
     pub fn new(layers: &'a mut Vec<Layer>) -> Self {
-        layers.sort_by_key(|layer| match layer.source {
-            Source::BuiltIn => 0,
-            Source::Global(_) => 1,
-            Source::Workspace(_) | Source::Config(_) => 2,
-            Source::Variable(_) => 3,
-            Source::Flag(_) => 4,
-        });
+        layers.sort_by_key(|layer| rank(&layer.source));
         Catalogue { layers }
     }
 
@@ -103,7 +97,9 @@ impl<'a> Catalogue<'a> {
                 format_args!("there is no procedure `{name}`"),
             );
             if SUBCOMMANDS.contains(&name) {
-                return error.hint(format_args!("that is a command of its own: `rooda {name}`"));
+                return error.hint(format_args!(
+                    "that is a command of its own: `rooda {name}`, with its flags after it"
+                ));
             }
             let candidates = self.names().into_iter().chain(SUBCOMMANDS.iter().copied());
             let error = match did_you_mean(name, candidates) {
@@ -196,6 +192,17 @@ impl<'a> Catalogue<'a> {
     }
 }
 
+/// The precedence of a source.
+fn rank(source: &Source) -> u8 {
+    match source {
+        Source::BuiltIn => 0,
+        Source::Global(_) => 1,
+        Source::Workspace(_) | Source::Config(_) => 2,
+        Source::Variable(_) => 3,
+        Source::Flag(_) => 4,
+    }
+}
+
 /// The first answer, with the name of who gave it.
 fn pick<'a, T>(
     said: impl Iterator<Item = (&'a Layer, &'a LoopSettings)>,
@@ -249,17 +256,40 @@ pub fn resolve(catalogue: &Catalogue, request: Request) -> Result<Resolved, Erro
         log_timestamp_format: catalogue.setting(name, |s| s.log_timestamp_format)?,
         procedure,
     };
-    let mut warnings = Vec::new();
-    if catalogue.flag(&|s| s.ai_cmd.clone()).is_some()
-        && catalogue.flag(&|s| s.ai_cmd_alias.clone()).is_some()
-    {
-        warnings.push("--ai-cmd wins over --ai-cmd-alias, which has no effect here".to_owned());
-    }
+    let warnings = warnings(catalogue, &plan.procedure);
+    let agent = agent(catalogue, &plan.procedure);
     Ok(Resolved {
-        agent: agent(catalogue, &plan.procedure),
+        agent,
         plan,
         warnings,
     })
+}
+
+/// What a user wrote and will not get: an alias that stands beside a command, which wins even from a lower layer.
+fn warnings(catalogue: &Catalogue, procedure: &str) -> Vec<String> {
+    let command = |s: &LoopSettings| s.ai_cmd.clone();
+    let alias = |s: &LoopSettings| s.ai_cmd_alias.clone();
+    let levels = [
+        (catalogue.flag(&command), catalogue.flag(&alias)),
+        (
+            catalogue.own(procedure, &command),
+            catalogue.own(procedure, &alias),
+        ),
+        (catalogue.default(&command), catalogue.default(&alias)),
+    ];
+    // Only the highest level that says anything decides; what stands below it is overridden, as it should be.
+    let deciding = levels
+        .into_iter()
+        .find(|(command, alias)| command.is_some() || alias.is_some());
+    match deciding {
+        Some((Some(command), Some(alias))) if rank(&alias.source) >= rank(&command.source) => {
+            let (command, alias) = (command.source, alias.source);
+            vec![format!(
+                "the AI command ({command}) wins over the alias ({alias}), which has no effect"
+            )]
+        }
+        _ => Vec::new(),
+    }
 }
 
 fn phases(

@@ -223,6 +223,25 @@ fn command_line_pattern() -> String {
     )
 }
 
+impl CommandLine {
+    /// The programs that it names: the first word, and the one that `env` is to start.
+    pub fn programs(&self) -> impl Iterator<Item = &str> {
+        let first = self.words.first().map(String::as_str);
+        let is_env = first.is_some_and(|word| word == "env" || word.ends_with("/env"));
+        // With flags of its own, `env` may mean anything.
+        let next = self.words.iter().skip(1).find(|word| !word.contains('='));
+        let second = next.filter(|word| is_env && !word.starts_with('-'));
+        first.into_iter().chain(second.map(String::as_str))
+    }
+
+    /// A word that only a shell would understand.
+    pub fn shell_sign(&self) -> Option<&str> {
+        let signs = ["|", "||", "&", "&&", ";", "<", ">", ">>", "2>&1"];
+        let words = self.words.iter().map(String::as_str);
+        words.skip(1).find(|word| signs.contains(word))
+    }
+}
+
 impl Setting for CommandLine {
     fn read(scalar: &Scalar) -> Result<Self, String> {
         let Some(text) = scalar.text() else {

@@ -29,7 +29,9 @@ pub fn variable_layers(environment: &BTreeMap<String, String>) -> Result<Vec<Lay
             (Some((_, key)), _) => (*key).to_owned(),
             (None, Some(rest)) => rest.to_ascii_lowercase(),
             (None, None) => {
-                problems.extend(misspelt(name));
+                if name.starts_with("ROODA_") && name != CONFIG_HOME {
+                    problems.push(unknown_variable(name));
+                }
                 continue;
             }
         };
@@ -61,34 +63,27 @@ pub fn variable_layers(environment: &BTreeMap<String, String>) -> Result<Vec<Lay
     Ok(layers)
 }
 
-/// Other programs may have variables that begin with `ROODA_` too, so only what is nearly one of ours is a mistake.
-fn misspelt(name: &str) -> Option<Error> {
-    let known = SHORT
-        .map(|(short, _)| short)
-        .into_iter()
-        .chain([CONFIG_HOME]);
-    let meant = name.strip_prefix("ROODA_").and_then(|rest| {
-        nearest(rest, known.filter_map(|name| name.strip_prefix("ROODA_")))
-            .filter(|near| *near != rest)
-    })?;
-    let message = format!("environment variable {name}: there is no such setting");
-    Some(Error::new(ErrorKind::Config, message).hint(format_args!("did you mean `ROODA_{meant}`?")))
-}
-
+/// Every variable of ours begins with `ROODA_`, and none that does is ignored: it was meant for us.
 fn unknown_variable(name: &str) -> Error {
     let error = Error::new(
         ErrorKind::Config,
         format_args!("environment variable {name}: there is no such setting"),
     );
-    // The prefix is the same for all: it must not make them look alike.
-    let written = name.trim_start_matches(PREFIX).to_ascii_lowercase();
-    let variable = |key: &str| format!("{PREFIX}{}", key.to_ascii_uppercase());
-    match nearest(&written, KEYS.iter().map(|key| key.name)) {
-        Some(key) => error.hint(format_args!("did you mean `{}`?", variable(key))),
-        None => {
-            let names: Vec<String> = KEYS.iter().map(|key| variable(key.name)).collect();
-            error.hint(format_args!("the settings are: {}", names.join(", ")))
-        }
+    // What all have in common must not make them look alike.
+    let bare = |name: &str| {
+        let rest = name.strip_prefix(PREFIX).or(name.strip_prefix("ROODA_"));
+        rest.unwrap_or(name).to_ascii_lowercase()
+    };
+    let known: Vec<String> = KEYS
+        .iter()
+        .map(|key| format!("{PREFIX}{}", key.name.to_ascii_uppercase()))
+        .chain([CONFIG_HOME.to_owned()])
+        .collect();
+    let bare_known: Vec<String> = known.iter().map(|name| bare(name)).collect();
+    let near = nearest(&bare(name), bare_known.iter().map(String::as_str));
+    match known.iter().find(|name| near == Some(&bare(name))) {
+        Some(name) => error.hint(format_args!("did you mean `{name}`?")),
+        None => error.hint(format_args!("the variables are: {}", known.join(", "))),
     }
 }
 
@@ -139,14 +134,24 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_is_nearly_ours_is_a_mistake() {
+    fn no_variable_that_looks_like_ours_is_ignored() {
         let told = |name| match layers(&[(name, "debug")]) {
             Err(error) => error.to_string(),
             Ok(_) => String::new(),
         };
-        assert!(told("ROODA_LOG_LEVLE").contains("did you mean `ROODA_LOG_LEVEL`?"));
+        for (name, meant) in [
+            ("ROODA_LOG_LEVLE", "ROODA_LOOP_LOG_LEVEL"),
+            ("ROODA_LOG_FORMAT", "ROODA_LOOP_LOG_FORMAT"),
+            ("ROODA_AI_CMD", "ROODA_LOOP_AI_CMD"),
+            ("ROODA_CONFIGHOME", "ROODA_CONFIG_HOME"),
+        ] {
+            assert!(
+                told(name).contains(&format!("did you mean `{meant}`?")),
+                "{name}"
+            );
+        }
+        assert!(told("ROODA_SOMETHING_ELSE").contains("the variables are: ROODA_LOOP_"));
         assert_eq!(told("ROODA_CONFIG_HOME"), "");
-        assert_eq!(told("ROODA_SOMETHING_ELSE"), "");
     }
 
     #[test]

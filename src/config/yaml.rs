@@ -178,6 +178,10 @@ impl Reader<'_> {
                         settings.procedures.insert(name.value.clone(), procedure);
                     }
                 }
+                name if KEYS.iter().any(|known| known.name == name) => {
+                    self.problem(key, name, "unknown key");
+                    self.hint(&format!("it belongs under `loop`: `loop.{name}`"));
+                }
                 _ => self.unknown_key("", key, SECTIONS),
             }
         }
@@ -330,6 +334,9 @@ impl Reader<'_> {
                 let expected = "expected a prompt file or a list of fragments";
                 let found = other.found();
                 self.problem(value, path, &format!("{expected}, {found}"));
+                if matches!(other, Tree::Map(_)) {
+                    self.hint("make it a list: put `- ` before its first key");
+                }
                 Vec::new()
             }
         }
@@ -448,6 +455,11 @@ impl Reader<'_> {
         self.problem(key, &join(path, &key.value), "unknown key");
         let hint = did_you_mean(&key.value, names.iter().copied())
             .unwrap_or_else(|| format!("the keys here are: {}", names.join(", ")));
+        self.hint(&hint);
+    }
+
+    /// Adds advice to the problem that was found last.
+    fn hint(&mut self, hint: &str) {
         if let Some(problem) = self.problems.pop() {
             self.problems.push(problem.hint(hint));
         }

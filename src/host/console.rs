@@ -24,7 +24,7 @@ enum Target {
 enum Message {
     Write(Target, Vec<u8>),
     Status(Option<String>),
-    Flush(oneshot::Sender<()>),
+    Flush(oneshot::Sender<Option<io::Error>>),
 }
 
 #[derive(Debug, Clone)]
@@ -54,6 +54,7 @@ impl Console {
             status: None,
             drawn: false,
             mid_line: false,
+            lost: None,
         };
         thread::Builder::new()
             .name("console".to_owned())
@@ -106,7 +107,7 @@ impl Console {
         }
     }
 
-    /// Waits until all that was said so far is written.
+    /// Waits until all that was said so far is written, or nobody reads it any more.
     pub async fn flush(&self) {
         let (done, written) = oneshot::channel();
         if self.sender.send(Message::Flush(done)).is_ok() {
@@ -119,11 +120,14 @@ impl Console {
         tokio::time::timeout(most, self.flush()).await.ok();
     }
 
-    /// The same, where nothing else is going on.
-    pub fn flush_blocking(&self) {
+    /// The same, where nothing else is going on. An error means that output was lost, to a full disk say; a reader that
+    /// has gone away is none.
+    pub fn flush_blocking(&self) -> io::Result<()> {
         let (done, written) = oneshot::channel();
-        if self.sender.send(Message::Flush(done)).is_ok() {
-            written.blocking_recv().ok();
+        self.sender.send(Message::Flush(done)).ok();
+        match written.blocking_recv() {
+            Ok(Some(error)) => Err(error),
+            Ok(None) | Err(_) => Ok(()),
         }
     }
 
@@ -153,21 +157,26 @@ struct Writer {
     drawn: bool,
     /// Whether the agent's output stopped in the middle of a line: the status line must not run into it.
     mid_line: bool,
+    /// Why something did not reach standard output.
+    lost: Option<io::Error>,
 }
 
 impl Writer {
     fn run(mut self, messages: &Receiver<Message>) {
         let mut standard_out = io::stdout();
         let mut standard_err = io::stderr();
-        // A write that fails has lost its reader. There is nobody to tell, and no reason to stop working.
+        // A write that fails is no reason to stop working.
         while let Ok(message) = messages.recv() {
             match message {
                 Message::Write(target, bytes) => {
                     self.erase(&mut standard_err);
                     match target {
                         Target::Out => {
-                            standard_out.write_all(&bytes).ok();
-                            standard_out.flush().ok();
+                            let written = standard_out.write_all(&bytes);
+                            let lost = written.and_then(|()| standard_out.flush()).err();
+                            let lost =
+                                lost.filter(|error| error.kind() != io::ErrorKind::BrokenPipe);
+                            self.lost = self.lost.take().or(lost);
                         }
                         Target::Err => {
                             standard_err.write_all(&bytes).ok();
@@ -186,7 +195,7 @@ impl Writer {
                     self.draw(&mut standard_err);
                 }
                 Message::Flush(done) => {
-                    done.send(()).ok();
+                    done.send(self.lost.take()).ok();
                 }
             }
         }

@@ -78,24 +78,40 @@ pub fn enter(directory: &Path) -> Result<()> {
         .with_context(|| format!("cannot use the directory {}", directory.display()))
 }
 
-/// The current folder, which must exist.
-pub fn absolute_directory() -> Result<PathBuf> {
-    env::current_dir().context("cannot use the current directory")
-}
-
-/// Finds a program as the shell would: a path as it is, a name in the folders of `path`.
-pub fn find_program(name: &str, path: &str) -> Option<PathBuf> {
+/// Finds a program as the shell would: a path as it is, a name in the folders of `path`. The error says what is wrong
+/// with a path.
+pub fn find_program(name: &str, path: &str) -> Result<PathBuf, &'static str> {
     let runnable = |candidate: &Path| {
         fs::metadata(candidate)
             .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
     };
     if name.contains('/') {
         let candidate = PathBuf::from(name);
-        return runnable(&candidate).then_some(candidate);
+        return match fs::metadata(&candidate) {
+            _ if runnable(&candidate) => Ok(candidate),
+            Ok(file) if file.is_dir() => Err("it is a folder"),
+            Ok(_) => Err("it is not executable"),
+            Err(_) => Err("there is no such file"),
+        };
     }
     env::split_paths(path)
         .map(|folder| folder.join(name))
         .find(|candidate| runnable(candidate))
+        .ok_or("it is in no folder of PATH")
+}
+
+/// The program in the first line of a script, if it is not there.
+pub fn missing_interpreter(program: &Path) -> Option<String> {
+    let mut beginning = [0; 256];
+    let count = File::open(program).ok()?.read(&mut beginning).ok()?;
+    let text = String::from_utf8_lossy(&beginning[..count]);
+    let line = text.strip_prefix("#!")?.lines().next()?;
+    let interpreter = line.split_whitespace().next()?;
+    (!exists(Path::new(interpreter))).then(|| interpreter.to_owned())
+}
+
+pub fn exists(path: &Path) -> bool {
+    fs::exists(path).unwrap_or(false)
 }
 
 /// The path of rooda itself.

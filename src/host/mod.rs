@@ -15,8 +15,8 @@ mod signals;
 pub use clock::Clock;
 pub use console::{Console, Sink};
 pub use files::{
-    absolute_directory, current_program, enter, find_program, read_any, read_prompt, read_stdin,
-    read_text_file, throw_away_folder, write_file,
+    current_program, enter, exists, find_program, missing_interpreter, read_any, read_prompt,
+    read_stdin, read_text_file, throw_away_folder, write_file,
 };
 pub use log::start_log;
 pub use process::{Command, Heard, Limits, Ran, Supervisor, run_quietly};

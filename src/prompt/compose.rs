@@ -1,8 +1,10 @@
 //! The prompt of an iteration, from the texts of its fragments.
 
+use std::collections::BTreeMap;
+
 use super::builtin_text;
 use super::template::render;
-use crate::config::FragmentSource;
+use crate::config::{FragmentSource, Origin};
 use crate::error::{Error, ErrorKind};
 use crate::plan::{Plan, Work};
 
@@ -54,8 +56,14 @@ pub fn compose(plan: &Plan, texts: Vec<Text>) -> Result<String, Error> {
 /// The text of a fragment as it goes into the prompt. Only one with parameters is a template.
 pub fn fill_in(text: Text, plan: &Plan) -> Result<String, Error> {
     let promise = &plan.completion_promise.value.0;
-    let Some(parameters) = &text.fragment.parameters else {
-        return Ok(text.text);
+    // A built-in template is one also where nobody thought of its parameters.
+    let none = BTreeMap::new();
+    let is_template =
+        matches!(text.fragment.origin, Origin::BuiltIn(_)) && text.text.contains("{{");
+    let parameters = match &text.fragment.parameters {
+        Some(parameters) => parameters,
+        None if is_template => &none,
+        None => return Ok(text.text),
     };
     render(&text.text, parameters, promise).map_err(|told| {
         let origin = &text.fragment.origin;

@@ -64,7 +64,13 @@ pub fn info_text(info: &ProcedureInfo, resolved: &Resolved) -> String {
             let (command, provenance) = (&agent.command.text, &agent.provenance);
             writeln!(text, "  AI Command: {command} ({provenance})").ok();
         }
-        Err(_) => text.push_str("  AI Command: none (set one, see `rooda run --help`)\n"),
+        Err(error) => {
+            let problem = error
+                .problems
+                .first()
+                .map_or("", |problem| &problem.message);
+            writeln!(text, "  AI Command: none ({problem})").ok();
+        }
     }
     for (name, value, source) in resolved.plan.settings() {
         writeln!(text, "  {name}: {value} ({source})").ok();

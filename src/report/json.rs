@@ -111,6 +111,14 @@ fn completed_json(completed: &Completed) -> Value {
         "outcome": outcome,
         "failure_class": failure.map(Failure::class),
         "failure": failure.map(|failure| failure.to_string()),
+        "exit_code": match failure {
+            Some(Failure::Exit(code)) => Some(code),
+            _ => None,
+        },
+        "signal": match failure {
+            Some(Failure::Signal(signal)) => Some(signal.to_string()),
+            _ => None,
+        },
         "duration_ms": completed.duration.as_millis() as u64,
         "consecutive_failures": completed.consecutive_failures,
         "failure_threshold": completed.failure_threshold,

@@ -128,8 +128,8 @@ impl<Out: Write> Terminal<Out> {
             What::RunStarted {
                 procedure,
                 limit,
-                command,
                 task_id,
+                ..
             } => {
                 self.limit = *limit;
                 let bound = match limit {
@@ -145,7 +145,6 @@ impl<Out: Write> Terminal<Out> {
                 };
                 let message = format!("Starting procedure: {procedure} ({bound}{task})");
                 report.line(Level::INFO, message);
-                report.line(Level::DEBUG, format!("AI command: {command}"));
             }
             What::IterationStarted { iteration } => {
                 self.next_heartbeat = HEARTBEAT;
@@ -161,7 +160,12 @@ impl<Out: Write> Terminal<Out> {
             } => self.running(*iteration, *phase, *elapsed, *since_output, report),
             What::Interrupting { reason } => {
                 report.status = Some(None);
-                report.line(Level::WARN, format!("{reason}: ending the agent"));
+                let again = if self.has_status_line {
+                    " (once more to kill it at once)"
+                } else {
+                    ""
+                };
+                report.line(Level::WARN, format!("{reason}: ending the agent{again}"));
             }
             What::IterationCompleted(completed) => self.completed(completed, report),
             What::RunEnded {
@@ -310,11 +314,12 @@ fn ended(reason: &Reason, stats: &Stats, total: Duration, report: &mut Report) {
     let total = Elapsed(total);
     let iterations = Count(stats.count().into(), "iteration");
     let (level, message) = match reason.status() {
-        Status::MaxIters => (Level::INFO, format!("{reason} (total: {total})")),
+        // The work may be unfinished: a quiet log tells that too.
+        Status::MaxIters => (Level::WARN, format!("{reason} (total: {total})")),
         status => {
             let level = match status {
-                Status::Success | Status::MaxIters => Level::INFO,
-                Status::Exhausted | Status::Interrupted => Level::WARN,
+                Status::Success => Level::INFO,
+                Status::MaxIters | Status::Exhausted | Status::Interrupted => Level::WARN,
                 Status::Aborted => Level::ERROR,
             };
             let message = format!("{reason} ({iterations} completed, total: {total})");

@@ -675,3 +675,34 @@ fn every_key_can_be_set_in_every_place_and_says_so() {
         assert_eq!(told, format!("{value} (env: {variable})"));
     }
 }
+
+#[test]
+fn a_file_with_the_wrong_ending_is_not_passed_over() {
+    let sandbox = Sandbox::new();
+    sandbox.file("rooda-config.yaml", "loop: {ai_cmd: cat}");
+    let ran = sandbox.rooda(["list"]).run();
+    assert_eq!(ran.code, Some(78), "{ran}");
+    assert_eq!(
+        ran.stderr,
+        "Error: rooda-config.yaml: a file of this name is not read\n\
+         Hint: rename it to rooda-config.yml, or name it with --config\n"
+    );
+    let ran = sandbox
+        .rooda(["list", "--config", "rooda-config.yaml"])
+        .run();
+    assert_eq!(ran.code, Some(0), "{ran}");
+}
+
+#[test]
+fn a_command_of_a_lower_layer_wins_over_an_alias_with_a_warning() {
+    let sandbox = Sandbox::new();
+    sandbox.global_config("loop: {ai_cmd: 'true'}");
+    sandbox.config("loop: {ai_cmd_alias: claude}");
+    let ran = sandbox.rooda(["build", "-n1", "-q"]).run();
+    assert!(ran.stderr.contains("which has no effect"), "{ran}");
+    // The other way round it is what one expects.
+    sandbox.global_config("loop: {ai_cmd_alias: claude}");
+    sandbox.config("loop: {ai_cmd: 'true'}");
+    let ran = sandbox.rooda(["build", "-n1", "-q"]).run();
+    assert!(!ran.stderr.contains("which has no effect"), "{ran}");
+}

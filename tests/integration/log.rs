@@ -105,7 +105,11 @@ fn quiet_tells_failures_only() {
         .run();
     insta::assert_snapshot!(ran);
     let ran = Sandbox::new().build("print fine", ["-q"]).run();
-    assert_eq!((ran.code, ran.stderr.as_str()), (Some(2), ""), "{ran}");
+    let end = "[TIME] Reached max iterations: 5 (total: [ELAPSED])\n";
+    assert_eq!((ran.code, ran.log().as_str()), (Some(2), end), "{ran}");
+    let script = "print <promise>SUCCESS</promise>";
+    let ran = Sandbox::new().build(script, ["-q"]).run();
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran}");
 }
 
 #[test]
@@ -254,8 +258,11 @@ fn variables_set_level_and_output() {
         .env("ROODA_SHOW_AI_OUTPUT", "true")
         .run();
     assert_eq!(
-        (ran.stdout.as_str(), ran.stderr.as_str()),
-        ("said\n", ""),
+        (ran.stdout.as_str(), ran.log().as_str()),
+        (
+            "said\n",
+            "[TIME] Reached max iterations: 1 (total: [ELAPSED])\n"
+        ),
         "{ran}"
     );
     let ran = sandbox

@@ -418,3 +418,39 @@ fn a_task_is_the_same_in_every_iteration_with_context_and_rules() {
     assert_eq!(sandbox.read("second"), first);
     assert_eq!(sandbox.read("third"), first);
 }
+
+#[test]
+fn a_built_in_template_needs_its_parameters() {
+    let sandbox = Sandbox::new();
+    let ran = sandbox
+        .rooda(["build", "--ai-cmd=true", "--act", "builtin:act/promise.md"])
+        .run();
+    assert_eq!(ran.code, Some(78), "{ran}");
+    assert_eq!(
+        ran.stderr,
+        "Error: builtin:act/promise.md: the parameter `failure` is missing\n"
+    );
+    // One that needs nothing but the promise is filled in.
+    let ran = sandbox
+        .rooda(["build", "--ai-cmd=true", "-d", "--completion-promise=DONE"])
+        .args(["--act", "builtin:loop/promise.md"])
+        .run();
+    assert!(ran.stdout.contains("`<promise>DONE</promise>`"), "{ran}");
+}
+
+#[test]
+fn a_prompt_without_the_promise_is_odd() {
+    let sandbox = Sandbox::new();
+    sandbox.file("act.md", "Do it.\n");
+    for arguments in [["-n1", "-q"], ["-n1", "-d"]] {
+        let ran = sandbox
+            .rooda(["build", "--ai-cmd=true", "--act", "act.md"])
+            .args(arguments)
+            .run();
+        assert!(
+            ran.stderr
+                .contains("never mentions <promise>SUCCESS</promise>"),
+            "{ran}"
+        );
+    }
+}

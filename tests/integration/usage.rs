@@ -205,7 +205,7 @@ fn an_explicit_log_level_wins_over_quiet() {
         assert_eq!(ran.code, Some(2), "{ran}");
         ran.stderr
     };
-    assert_eq!(log(["-q", "--color=never"]), "");
+    assert!(!log(["-q", "--color=never"]).contains("Iteration"));
     assert!(log(["-q", "--log-level=info"]).contains("Iteration 1/1 completed"));
 }
 
@@ -277,7 +277,88 @@ fn warnings_are_lines_of_the_log_like_others() {
             .run()
     };
     let json = run(["-q", "--log-format=json"]).stderr;
-    let line: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let first = json.lines().next().unwrap();
+    let line: serde_json::Value = serde_json::from_str(first).unwrap();
     assert_eq!(line["level"], "warn", "{line}");
+    assert!(
+        line["message"].as_str().unwrap().contains("wins over"),
+        "{line}"
+    );
     assert_eq!(run(["-q", "--log-level=error"]).stderr, "");
+}
+
+#[test]
+fn output_that_cannot_be_written_is_an_error() {
+    let sandbox = Sandbox::new();
+    for arguments in [
+        vec!["schema"],
+        vec!["list"],
+        vec!["build", "-d", "--ai-cmd=true"],
+    ] {
+        let full = std::fs::OpenOptions::new()
+            .write(true)
+            .open("/dev/full")
+            .unwrap();
+        let output = sandbox
+            .rooda(arguments.clone())
+            .command()
+            .stdout(full)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(70), "{arguments:?}");
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(
+            told, "Error: cannot write to standard output: No space left on device\n",
+            "{arguments:?}"
+        );
+    }
+}
+
+#[test]
+fn an_ai_command_is_looked_at_closely() {
+    let sandbox = Sandbox::new();
+    sandbox.file("script", "#!/no/such/shell\n");
+    let path = sandbox.path("script");
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    for (command, told) in [
+        (
+            "./script",
+            "./script begins with `#!/no/such/shell`, and that is not there",
+        ),
+        ("env A=1 nosuchagent --yes", "Searched PATH: "),
+        (
+            "A=1 cat",
+            "no shell reads this; to set a variable: env A=1 cat",
+        ),
+        ("~/agent", "no shell reads this: write the path out"),
+        ("/", "it is a folder"),
+    ] {
+        let ran = sandbox.rooda(["build", "--ai-cmd", command]).run();
+        assert_eq!(ran.code, Some(69), "{ran}");
+        assert!(ran.stderr.contains(told), "{ran}");
+    }
+    let ran = sandbox
+        .rooda(["build", "-n1", "--ai-cmd", "env A=1 cat | cat"])
+        .run();
+    assert!(
+        ran.stderr
+            .contains("no shell reads the AI command: `|` is passed on"),
+        "{ran}"
+    );
+}
+
+#[test]
+fn completions_know_what_is_built_in() {
+    let sandbox = Sandbox::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let ran = sandbox.rooda(["completions", shell]).run();
+        // The generator for fish knows the values of flags only.
+        let knows = ran.stdout.contains("audit-spec-to-impl");
+        assert!(knows || shell == "fish", "{shell}");
+        assert!(ran.stdout.contains("cursor-agent"), "{shell}");
+    }
+    // They are suggestions: other names still work.
+    sandbox.config("procedures: {own: {observe: [{content: x}], orient: [{content: x}], decide: [{content: x}], act: [{content: x}]}}");
+    let ran = sandbox.rooda(["own", "-n1", "--ai-cmd=true"]).run();
+    assert_eq!(ran.code, Some(2), "{ran}");
 }
