@@ -41,6 +41,7 @@ Examples:
 Settings, the first one counts:
   flags, the procedure's own keys, ROODA_LOOP_* variables (ROODA_LOOP_AI_CMD_ALIAS=claude),
   ./rooda-config.yml, ~/.config/rooda/rooda-config.yml, the built-in defaults
+  (`rooda schema` lists every key, also those without a flag)
 
 Exit codes:
   0 success, 1 aborted, 2 max-iters, 4 exhausted, 130 interrupted

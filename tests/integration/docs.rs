@@ -11,7 +11,7 @@ use rooda::error::ErrorKind;
 use rooda::status::Status;
 
 /// Flags in the README that belong to other programs, beside those of the built-in aliases.
-const OTHERS: [&str; 3] = ["--bin", "--path", "--release"];
+const OTHERS: [&str; 4] = ["--bin", "--locked", "--path", "--release"];
 
 fn read(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
