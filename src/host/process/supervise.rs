@@ -103,9 +103,13 @@ impl Supervisor {
         mut heard: impl FnMut(Heard),
     ) -> io::Result<Ran> {
         let mut child = spawn(command.words)?;
-        let pipes = Pipes::new(&mut child, command.input, limits.buffer, console)?;
-        let leader = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        let leader = leader.ok_or_else(|| io::Error::other("a process without an id"))?;
+        let pipes = Pipes::new(&mut child, command.input, limits.buffer, console);
+        let pipes = pipes.inspect_err(|_| {
+            // It runs, but nobody could hear it.
+            child.kill().ok();
+            child.wait().ok();
+        })?;
+        let leader = Pid::from_child(&child);
         let mut run = Run {
             tree: Tree::new(leader, &self.foreign),
             pipes,
