@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -190,19 +191,19 @@ pub struct PlaceArgs {
 #[command(next_help_heading = "What the agent is told")]
 pub struct PhaseArgs {
     /// Replace the phase OBSERVE with a prompt file, or a built-in one (`builtin:observe/specs.md`); repeatable
-    #[arg(long, value_name = "PROMPT")]
+    #[arg(long, value_name = "PROMPT", value_parser = NonEmptyStringValueParser::new())]
     pub observe: Vec<String>,
 
     /// Replace the phase ORIENT likewise; repeatable
-    #[arg(long, value_name = "PROMPT")]
+    #[arg(long, value_name = "PROMPT", value_parser = NonEmptyStringValueParser::new())]
     pub orient: Vec<String>,
 
     /// Replace the phase DECIDE likewise; repeatable
-    #[arg(long, value_name = "PROMPT")]
+    #[arg(long, value_name = "PROMPT", value_parser = NonEmptyStringValueParser::new())]
     pub decide: Vec<String>,
 
     /// Replace the phase ACT likewise; repeatable
-    #[arg(long, value_name = "PROMPT")]
+    #[arg(long, value_name = "PROMPT", value_parser = NonEmptyStringValueParser::new())]
     pub act: Vec<String>,
 }
 

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::iteration::inert;
+
 /// The kind of an error decides the exit code, here and nowhere else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
@@ -86,9 +88,10 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         for problem in &self.problems {
-            writeln!(f, "Error: {}", problem.message)?;
+            // Keys and names in here may come from anywhere.
+            writeln!(f, "Error: {}", inert(&problem.message))?;
             for hint in &problem.hints {
-                writeln!(f, "Hint: {hint}")?;
+                writeln!(f, "Hint: {}", inert(hint))?;
             }
         }
         Ok(())

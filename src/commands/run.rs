@@ -11,13 +11,15 @@ use crate::config::{
 };
 use crate::error::{Error, ErrorKind, Problem};
 use crate::host::{self, Clock, Console, Signals, Supervisor};
+use crate::iteration::holds_bare_tag;
 use crate::plan::{Agent, Plan};
 use crate::prompt::{Text, fill_in};
 use crate::report::{Check, LineStyle, Terminal, dry_run, say};
 use crate::runner::{self, Host};
 use crate::status::Status;
 
-/// How long an interrupted run may still take to write what it has said.
+/// How long a reader of what was said may take in nothing before a run ends without it.
+const PATIENCE: Duration = Duration::from_secs(10);
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 pub fn procedure(world: &World, arguments: &RunArgs) -> Result<u8, Error> {
@@ -146,6 +148,12 @@ fn oddities(plan: &Plan, agent: Option<&Agent>, prompt: &str) -> Vec<String> {
         odd.push(format!(
             "the prompt never mentions {tag}: without it this run cannot end with success \
              (`builtin:act/promise.md` has the rules)"
+        ));
+    }
+    if holds_bare_tag(prompt, &plan.completion_promise.value.0) {
+        odd.push(format!(
+            "the prompt holds {tag} bare: an agent that repeats a part of it may seem to promise \
+             success (write the tag in a code span in the middle of a sentence)"
         ));
     }
     if let Some(sign) = agent.and_then(|agent| agent.command.shell_sign()) {
@@ -320,9 +328,12 @@ pub fn execute(
         };
         let status = runner::run(plan, agent, &mut host, &mut emit).await;
         // Whoever reads our output may be slow; whoever interrupts us does not want to wait for them.
+        let patience = match status {
+            Status::Interrupted => LAST_WORDS,
+            _ => PATIENCE,
+        };
         tokio::select! {
-            () = world.console.flush(), if status != Status::Interrupted => {}
-            () = world.console.flush_for(LAST_WORDS), if status == Status::Interrupted => {}
+            () = world.console.flush_while_read(patience) => {}
             _ = host.signals.next() => {}
         }
         Ok(status)

@@ -35,6 +35,11 @@ pub fn variable_layers(environment: &BTreeMap<String, String>) -> Result<Vec<Lay
                 continue;
             }
         };
+        if value.contains('\u{fffd}') {
+            let message = format!("environment variable {name}: it is not UTF-8 text");
+            problems.push(Error::new(ErrorKind::Config, message));
+            continue;
+        }
         let mut settings = Settings::default();
         match settings.defaults.set(&key, &Scalar::Untyped(value.clone())) {
             None => problems.push(unknown_variable(name)),

@@ -46,7 +46,12 @@ fn syntax_error(file: &str, error: &serde_saphyr::Error) -> Error {
         m if m.contains("multiple YAML documents") => {
             ("more than one YAML document in the file", None)
         }
-        m if m.contains("expected string scalar") => ("expected a key that is text", None),
+        m if m.contains("expected string scalar") || m.contains("cannot deserialize null") => {
+            ("expected a key that is text", None)
+        }
+        m if m.contains("budget breached") => ("the file is too large or too deeply nested", None),
+        m if m.contains("recursive references") => ("an anchor refers to itself", None),
+        m if m.contains("non-finite float") => ("expected a finite number", None),
         m if m.contains("tabs disallowed") => (m, Some("indent with spaces")),
         m if m.contains("mapping values are not allowed") => {
             (m, Some("text that holds a colon and a space needs quotes"))

@@ -115,9 +115,17 @@ impl Console {
         }
     }
 
-    /// The same, but no longer than this: a reader may never read.
-    pub async fn flush_for(&self, most: Duration) {
-        tokio::time::timeout(most, self.flush()).await.ok();
+    /// The same, but no longer than a reader takes in nothing for this time: it may never read.
+    pub async fn flush_while_read(&self, patience: Duration) {
+        let mut flushed = std::pin::pin!(self.flush());
+        loop {
+            let waiting = self.backlog.load(Ordering::Relaxed);
+            if tokio::time::timeout(patience, &mut flushed).await.is_ok()
+                || self.backlog.load(Ordering::Relaxed) == waiting
+            {
+                return;
+            }
+        }
     }
 
     /// The same, where nothing else is going on. An error means that output was lost, to a full disk say; a reader that

@@ -3,10 +3,11 @@
 use std::env;
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use rustix::fs::OFlags;
 use tempfile::TempDir;
 
 /// More than any model can read. What is larger was not meant to be a prompt.
@@ -28,7 +29,14 @@ pub fn read_prompt(path: &Path) -> Result<String> {
 
 fn read_regular(path: &Path) -> Result<String> {
     let trying = || format!("cannot read {}", path.display());
-    let metadata = fs::metadata(path).with_context(trying)?;
+    // Neither opening nor reading may wait: what is not a regular file, or only looks like one, could make us wait for
+    // good.
+    let file = File::options()
+        .read(true)
+        .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
+        .open(path)
+        .with_context(trying)?;
+    let metadata = file.metadata().with_context(trying)?;
     if metadata.is_dir() {
         bail!("{}: it is a folder", trying());
     }
@@ -41,7 +49,7 @@ fn read_regular(path: &Path) -> Result<String> {
         };
         bail!("{}: it is {what}, not a regular file", trying());
     }
-    bounded(File::open(path).with_context(trying)?).with_context(trying)
+    bounded(file).with_context(trying)
 }
 
 /// Reads whatever a path leads to, once: a file, `/dev/stdin`, the pipe of a shell's `<(…)`.

@@ -29,9 +29,10 @@ pub fn arguments() -> Vec<std::ffi::OsString> {
     std::env::args_os().collect()
 }
 
-/// The environment, without variables that are not Unicode.
+/// The environment. What is not Unicode in it becomes U+FFFD.
 pub fn environment() -> BTreeMap<String, String> {
+    let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
     std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .map(|(name, value)| (text(name), text(value)))
         .collect()
 }

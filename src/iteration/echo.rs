@@ -21,8 +21,8 @@ const MOST_PREFIXES: usize = 16;
 /// The text around a tag.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Around<'a> {
-    pub(super) above: &'a [u8],
-    pub(super) below: &'a [u8],
+    above: &'a [u8],
+    below: &'a [u8],
     /// Whether the text begins with `above`, and something that stood before it is missing.
     begins_cut: bool,
 }
@@ -37,115 +37,153 @@ impl<'a> Around<'a> {
         }
     }
 
-    /// The lines above that say anything, from the nearest on.
-    fn lines_above(self) -> impl Iterator<Item = String> + 'a {
-        let lines = self.above.rsplit(is_line_end).skip(1).map(bare);
-        lines.filter(|line| !line.is_empty())
+    /// What stands directly before and after.
+    pub(super) fn near(self) -> (&'a [u8], &'a [u8]) {
+        let from = self.above.len().saturating_sub(NEAR);
+        (
+            &self.above[from..],
+            &self.below[..self.below.len().min(NEAR)],
+        )
     }
 
-    fn lines_below(self) -> impl Iterator<Item = String> + 'a {
-        let lines = self.below.split(is_line_end).skip(1).map(bare);
-        lines.filter(|line| !line.is_empty())
-    }
-
-    fn characters_before(self) -> String {
-        let near = self.above.len().saturating_sub(NEAR);
-        last_characters(&bare(&self.above[near..]), CHARACTERS).to_owned()
-    }
-
-    fn characters_after(self) -> String {
-        let near = self.below.len().min(NEAR);
-        bare(&self.below[..near]).chars().take(CHARACTERS).collect()
+    /// The same without what stands in front of each line, if all of them begin alike.
+    fn near_without_prefix(self) -> Option<(Vec<u8>, Vec<u8>)> {
+        let (above, below) = self.near();
+        let own = above.rsplit(is_line_end).next()?;
+        let next = below.split(is_line_end).nth(1);
+        let other = next.or_else(|| above.rsplit(is_line_end).nth(1))?;
+        // Numbers differ from line to line, and so does the space that is left for them.
+        let alike = |(a, b): &(&u8, &u8)| {
+            let blank = |byte: u8| byte == b' ' || byte.is_ascii_digit();
+            a == b || blank(**a) && blank(**b)
+        };
+        let length = own.iter().zip(other).take_while(alike).count();
+        if !(2..=PREFIX).contains(&length) {
+            return None;
+        }
+        let strip = |text: &[u8], skip_first: bool| -> Vec<u8> {
+            let mut stripped = Vec::with_capacity(text.len());
+            for (index, line) in text.split(is_line_end).enumerate() {
+                let from = if index == 0 && skip_first { 0 } else { length };
+                stripped.extend_from_slice(line.get(from..).unwrap_or_default());
+            }
+            stripped
+        };
+        // The first line above may begin anywhere, and the first one below is the rest of the tag's own.
+        Some((strip(above, true), strip(below, true)))
     }
 }
 
 /// The places of a tag in the prompt.
 #[derive(Debug)]
-pub(super) struct Echoes(Vec<Original>);
+pub(super) struct Echoes(Vec<Surroundings>);
 
 impl Echoes {
     pub(super) fn of(finder: &Finder, prompt: &[u8]) -> Self {
         let originals = finder.find_iter(prompt).map(|start| {
             let end = start + finder.needle().len();
-            Original::new(Around::new(prompt, start, end, false))
+            Surroundings::new(Around::new(prompt, start, end, false))
         });
         Echoes(originals.collect())
     }
 
     /// Whether a tag with these surroundings repeats one of the prompt.
     pub(super) fn include(&self, around: Around) -> bool {
+        if self.0.is_empty() {
+            return false;
+        }
+        let own = Surroundings::new(around);
         self.0
             .iter()
-            .any(|original| original.has_lines_of(around) || original.has_characters_of(around))
+            .any(|original| own.has_lines_of(original) || own.has_characters_of(original))
     }
 }
 
-/// What stands around a tag in the prompt. Where the prompt begins or ends, an echo may have anything.
+/// What stands around a tag, without white space and quote marks.
 #[derive(Debug)]
-struct Original {
-    /// The end of the line above.
-    line_above: Option<String>,
-    /// The line below, and whether that is the whole of it.
-    line_below: Option<(String, bool)>,
-    characters_before: String,
-    characters_after: String,
+struct Surroundings {
+    /// The lines that say anything, from the nearest on.
+    lines_above: Vec<String>,
+    lines_below: Vec<String>,
+    /// The nearest characters before and after; twice, if something stands in front of each line.
+    characters: Vec<(String, String)>,
+    begins_cut: bool,
 }
 
-impl Original {
+impl Surroundings {
     fn new(around: Around) -> Self {
-        let line_above = around.lines_above().next();
-        let line_below = around.lines_below().next();
-        Original {
-            line_above: line_above.map(|line| last_characters(&line, NEAR).to_owned()),
-            line_below: line_below.map(|line| match line.char_indices().nth(NEAR) {
-                None => (line, true),
-                Some((end, _)) => (line[..end].to_owned(), false),
-            }),
-            characters_before: around.characters_before(),
-            characters_after: around.characters_after(),
+        let said = |line: &String| !line.is_empty();
+        let lines_above = around.above.rsplit(is_line_end).skip(1).map(bare);
+        let lines_below = around.below.split(is_line_end).skip(1).map(bare);
+        let (above, below) = around.near();
+        let stripped = around.near_without_prefix();
+        let characters = [(above, below)]
+            .into_iter()
+            .chain(
+                stripped
+                    .iter()
+                    .map(|(above, below)| (&above[..], &below[..])),
+            )
+            .map(|(above, below)| {
+                let before = last_characters(&bare(above), CHARACTERS).to_owned();
+                (before, bare(below).chars().take(CHARACTERS).collect())
+            });
+        Surroundings {
+            lines_above: lines_above.filter(said).take(MOST_PREFIXES).collect(),
+            lines_below: lines_below.filter(said).take(MOST_PREFIXES).collect(),
+            characters: characters.collect(),
+            begins_cut: around.begins_cut,
         }
     }
 
-    fn has_lines_of(&self, around: Around) -> bool {
-        let above = match &self.line_above {
-            None => true,
-            Some(line) => {
-                is_neighbour(around.lines_above(), |own| own.ends_with(line))
-                    || is_cut_from(around, line)
-            }
-        };
-        let below = match &self.line_below {
-            None => true,
-            Some((line, true)) => is_neighbour(around.lines_below(), |own| own.ends_with(line)),
-            Some((line, false)) => is_neighbour(around.lines_below(), |own| own.contains(line)),
-        };
-        let comparable = self.line_above.is_some() || self.line_below.is_some();
-        comparable && above && below
+    /// Where the prompt begins or ends, an echo may have anything.
+    fn has_lines_of(&self, original: &Surroundings) -> bool {
+        let above = original
+            .lines_above
+            .first()
+            .map(|line| last_characters(line, NEAR));
+        let below = original.lines_below.first();
+        let is_above = above.is_none_or(|line| {
+            is_neighbour(&self.lines_above, |own| own.ends_with(line)) || self.is_cut_from(line)
+        });
+        let is_below = below.is_none_or(|line| match line.char_indices().nth(NEAR) {
+            None => is_neighbour(&self.lines_below, |own| own.ends_with(line)),
+            Some((end, _)) => is_neighbour(&self.lines_below, |own| own.contains(&line[..end])),
+        });
+        (above.is_some() || below.is_some()) && is_above && is_below
     }
 
-    fn has_characters_of(&self, around: Around) -> bool {
-        let before = around.characters_before();
-        let is_before = before.ends_with(&self.characters_before)
-            || around.begins_cut && self.characters_before.ends_with(&before);
-        let comparable = !self.characters_before.is_empty() || !self.characters_after.is_empty();
+    fn has_characters_of(&self, original: &Surroundings) -> bool {
+        let Some((wanted_before, wanted_after)) = original.characters.first() else {
+            return false;
+        };
+        let comparable = !wanted_before.is_empty() || !wanted_after.is_empty();
         comparable
-            && is_before
-            && around
-                .characters_after()
-                .starts_with(&self.characters_after)
+            && self.characters.iter().any(|(before, after)| {
+                let is_before = before.ends_with(wanted_before)
+                    || self.begins_cut && wanted_before.ends_with(before);
+                is_before && after.starts_with(wanted_after)
+            })
+    }
+
+    /// Whether the text begins within this line above the tag: the buffer has lost the rest.
+    fn is_cut_from(&self, line: &str) -> bool {
+        self.begins_cut
+            && self.lines_above.len() <= 1
+            && self.lines_above.iter().all(|rest| line.ends_with(rest))
     }
 }
 
 /// Whether the nearest line is the wanted one. Something may stand in front of each line of an echo, a number, a name or a
 /// time; then it stands alone on lines that are blank in the prompt.
-fn is_neighbour(lines: impl Iterator<Item = String>, is_wanted: impl Fn(&str) -> bool) -> bool {
+fn is_neighbour(lines: &[String], is_wanted: impl Fn(&str) -> bool) -> bool {
     let without_digits = |line: &str| line.replace(|c: char| c.is_ascii_digit(), "");
     let mut passed = Vec::new();
-    for line in lines.take(MOST_PREFIXES) {
-        if is_wanted(&line) {
+    for line in lines {
+        if is_wanted(line) {
             // Of a long line the beginning may be out of sight. So much of it is no coincidence.
             let is_long = line.len() > NEAR;
-            let line = without_digits(&line);
+            let line = without_digits(line);
             return is_long
                 || passed
                     .iter()
@@ -154,17 +192,9 @@ fn is_neighbour(lines: impl Iterator<Item = String>, is_wanted: impl Fn(&str) ->
         if line.len() > PREFIX {
             return false;
         }
-        passed.push(without_digits(&line));
+        passed.push(without_digits(line));
     }
     false
-}
-
-/// Whether the text begins within this line above the tag: the buffer has lost the rest.
-fn is_cut_from(around: Around, line: &str) -> bool {
-    let mut above = around.lines_above();
-    around.begins_cut
-        && above.next().is_none_or(|rest| line.ends_with(&rest))
-        && above.next().is_none()
 }
 
 pub(super) fn is_line_end(byte: &u8) -> bool {
@@ -176,18 +206,31 @@ fn last_characters(text: &str, count: usize) -> &str {
     &text[from.map_or(0, |(at, _)| at)..]
 }
 
-/// A text without white space, also in its escaped form, and without the marks that are put around quoted text.
+/// A text without white space, without the marks that are put around quoted text, and without Markdown's. What a JSON
+/// string escapes is read.
 fn bare(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
     let mut bare = String::with_capacity(text.len());
-    let mut characters = text.chars().peekable();
-    while let Some(c) = characters.next() {
+    let mut rest = text.chars();
+    while let Some(c) = rest.next() {
         match c {
-            '\\' => {
-                characters.next_if(|next| matches!(next, 'n' | 'r' | 't'));
-            }
+            '\\' => match rest.clone().next() {
+                Some('n' | 'r' | 't') => drop(rest.next()),
+                Some('u') => {
+                    let digits: String = rest.clone().skip(1).take(4).collect();
+                    if let Some(c) = u32::from_str_radix(&digits, 16)
+                        .ok()
+                        .and_then(char::from_u32)
+                    {
+                        rest.nth(4);
+                        bare.push(c);
+                    }
+                }
+                _ => {}
+            },
             '>' | '|' | '│' | '┃' | '"' | '\'' | '`' | '“' | '”' | '‘' | '’' | '«' | '»' =>
                 {}
+            '*' | '_' | '#' | ',' | '\0' => {}
             c if c.is_whitespace() => {}
             c => bare.push(c),
         }

@@ -9,8 +9,8 @@ mod stats;
 mod tail;
 
 pub use outcome::{Cut, End, Failure, Outcome, judge};
-pub use plain::{SafeForTerminal, plain_text, safe_for_terminal};
+pub use plain::{SafeForTerminal, inert, plain_text};
 pub use progress::{Progress, Step};
-pub use promise::{FAILURE, Promised, Rule, scan};
+pub use promise::{FAILURE, Promised, Rule, holds_bare_tag, scan};
 pub use stats::Stats;
 pub use tail::{Stream, Tail};

@@ -6,7 +6,7 @@ use memchr::memchr;
 use memchr::memmem::Finder;
 
 use super::echo::{Around, Echoes, is_line_end};
-use super::plain::plain_text;
+use super::plain::{make_plain, plain_text};
 use super::tail::{Stream, Tail};
 use crate::config::PromiseMatch;
 
@@ -47,8 +47,11 @@ pub fn scan(output: &Tail, rule: Rule) -> Promised {
     let success = Tag::new(rule.promise, rule);
     let mut promised = Promised::Nothing;
     for stream in [Stream::Stdout, Stream::Stderr] {
-        let bytes = output.stream(stream);
-        let text = without_escapes(&bytes);
+        let mut text = output.stream(stream);
+        // Most output has no escape sequences, and finding that out costs next to nothing.
+        if memchr(0x1b, &text).is_some() {
+            make_plain(&mut text);
+        }
         let cut = output.is_cut(stream);
         if failure.is_promised(&text, cut) {
             return Promised::Failure;
@@ -60,6 +63,22 @@ pub fn scan(output: &Tail, rule: Rule) -> Promised {
     promised
 }
 
+/// Whether a prompt holds a tag that would count if an agent printed it just so.
+pub fn holds_bare_tag(prompt: &str, word: &str) -> bool {
+    let tag = format!("<promise>{word}</promise>");
+    Finder::new(&tag).find_iter(prompt.as_bytes()).any(|start| {
+        !is_quoted(Around::new(
+            prompt.as_bytes(),
+            start,
+            start + tag.len(),
+            false,
+        ))
+    })
+}
+
+/// How many tags are looked at in one stream.
+const MOST_TAGS: usize = 4096;
+
 struct Tag {
     finder: Finder<'static>,
     matching: PromiseMatch,
@@ -69,7 +88,7 @@ struct Tag {
 impl Tag {
     fn new(word: &str, rule: Rule) -> Tag {
         let finder = Finder::new(&format!("<promise>{word}</promise>")).into_owned();
-        let prompt = without_escapes(rule.prompt.as_bytes());
+        let prompt = plain_text(rule.prompt.as_bytes());
         Tag {
             echoes: Echoes::of(&finder, &prompt),
             matching: rule.matching,
@@ -78,7 +97,9 @@ impl Tag {
     }
 
     fn is_promised(&self, text: &[u8], cut: bool) -> bool {
-        self.finder.find_iter(text).any(|start| {
+        let found: Vec<usize> = self.finder.find_iter(text).collect();
+        // The last ones count most, and looking at millions of them would take longer than the agent did.
+        found.into_iter().rev().take(MOST_TAGS).any(|start| {
             let around = Around::new(text, start, start + self.finder.needle().len(), cut);
             let counts = match self.matching {
                 PromiseMatch::Anywhere => !is_quoted(around),
@@ -91,8 +112,9 @@ impl Tag {
 
 /// The rest of the line before and after a tag.
 fn line<'a>(around: Around<'a>) -> (Cow<'a, str>, Cow<'a, str>) {
-    let before = around.above.rsplit(is_line_end).next().unwrap_or_default();
-    let after = around.below.split(is_line_end).next().unwrap_or_default();
+    let (above, below) = around.near();
+    let before = above.rsplit(is_line_end).next().unwrap_or_default();
+    let after = below.split(is_line_end).next().unwrap_or_default();
     (
         String::from_utf8_lossy(before),
         String::from_utf8_lossy(after),
@@ -103,14 +125,17 @@ fn line<'a>(around: Around<'a>) -> (Cow<'a, str>, Cow<'a, str>) {
 /// span that is a sentence of its own is a promise in fancy dress.
 fn is_quoted(around: Around) -> bool {
     let (before, after) = line(around);
-    if !before.ends_with('`') || !after.starts_with('`') {
-        return false;
+    match (before.ends_with('`'), after.starts_with('`')) {
+        (false, false) => return false,
+        (true, true) => {}
+        // The other backtick is on another line: the line was broken within the code span.
+        (true, false) | (false, true) => return true,
     }
     let before = before
         .trim_end_matches('`')
         .trim_end_matches([' ', '\t', '*', '_']);
     let after = after.trim_start_matches('`');
-    let begins = before.is_empty()
+    let begins = !before.chars().any(char::is_alphanumeric)
         || before.ends_with(['.', '!', '?', ':', ';', '—'])
         || is_list_mark(before);
     let ends = !after.chars().any(char::is_alphanumeric);
@@ -124,19 +149,11 @@ fn is_alone(around: Around) -> bool {
     is_list_mark(before.trim_end_matches(emphasis)) && after.trim_start_matches(emphasis).is_empty()
 }
 
-/// Most output has no escape sequences, and finding that out costs next to nothing.
-fn without_escapes(bytes: &[u8]) -> Cow<'_, [u8]> {
-    match memchr(0x1b, bytes) {
-        Some(_) => plain_text(bytes),
-        None => Cow::Borrowed(bytes),
-    }
-}
-
-/// `-`, `*`, `+`, `1.`, `2)` or nothing.
+/// `-`, `*`, `+`, `1.`, `2)`, the marks of a heading, or nothing.
 fn is_list_mark(text: &str) -> bool {
-    let text = text.trim();
+    let text = text.trim_matches(|c: char| c.is_whitespace() || matches!(c, '#' | '\u{feff}'));
     let number = text.trim_end_matches(['.', ')']);
-    matches!(text, "" | "-" | "*" | "+" | "•")
+    matches!(text, "" | "-" | "*" | "+" | "•" | "●")
         || (number.len() + 1 == text.len()
             && !number.is_empty()
             && number.bytes().all(|byte| byte.is_ascii_digit()))
@@ -383,7 +400,7 @@ mod tests {
             }
             prop_assert_eq!(scan(&tail, rule(matching)), whole);
             if whole == Promised::Success {
-                let text = without_escapes(&bytes);
+                let text = plain_text(&bytes);
                 prop_assert!(Finder::new("<promise>SUCCESS</promise>").find(&text).is_some());
             }
         }

@@ -1,11 +1,17 @@
 //! Fragments with parameters.
 
 use std::collections::BTreeMap;
+use std::io;
 
 use minijinja::{Environment, UndefinedBehavior, Value};
 
 /// What every template may use beside its own parameters.
 const COMPLETION_PROMISE: &str = "completion_promise";
+
+/// Templates are small and quick. One that is not has gone wrong, or was written by an agent to stop the loop.
+const FUEL: u64 = 1_000_000;
+const LARGEST: usize = 16 << 20;
+const LONGEST_TAG: usize = 4096;
 
 /// Fills in a template. A variable without a value is an error, and so is a parameter that nothing uses: both are
 /// most likely a slip of the pen. The error says what is wrong, not where; the caller knows that.
@@ -14,8 +20,10 @@ pub(super) fn render(
     parameters: &BTreeMap<String, serde_json::Value>,
     completion_promise: &str,
 ) -> Result<String, String> {
+    check_size(text)?;
     let mut environment = Environment::new();
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment.set_fuel(Some(FUEL));
     let template = environment
         .template_from_str(text)
         .map_err(|error| explain(&error))?;
@@ -37,9 +45,48 @@ pub(super) fn render(
         .map(|(name, value)| (name.as_str(), template_value(value)));
     // A parameter of that name wins: the later one of two pairs counts.
     let promise = [(COMPLETION_PROMISE, Value::from(completion_promise))];
-    template
-        .render(Value::from_pairs(promise.into_iter().chain(given)))
-        .map_err(|error| explain(&error))
+    let mut rendered = Rendered::default();
+    let values = Value::from_pairs(promise.into_iter().chain(given));
+    match template.render_captured_to(values, &mut rendered) {
+        Ok(_) => String::from_utf8(rendered.0).map_err(|error| error.to_string()),
+        Err(_) if rendered.0.len() >= LARGEST => {
+            Err("the text that comes out is larger than 16 MB".to_owned())
+        }
+        Err(error) => Err(explain(&error)),
+    }
+}
+
+/// A long chain of operators exhausts the stack of the template engine, and an agent may have written the file.
+fn check_size(text: &str) -> Result<(), String> {
+    let mut rest = text;
+    while let Some(start) = rest.find("{{").into_iter().chain(rest.find("{%")).min() {
+        rest = &rest[start..];
+        let end = rest.find("}}").into_iter().chain(rest.find("%}")).min();
+        let length = end.unwrap_or(rest.len());
+        if length > LONGEST_TAG {
+            return Err(format!("a tag in it is longer than {LONGEST_TAG} bytes"));
+        }
+        rest = &rest[length.max(2)..];
+    }
+    Ok(())
+}
+
+/// What comes out of a template, up to a limit.
+#[derive(Default)]
+struct Rendered(Vec<u8>);
+
+impl io::Write for Rendered {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.extend_from_slice(bytes);
+        if self.0.len() >= LARGEST {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 fn template_value(value: &serde_json::Value) -> Value {
@@ -108,6 +155,22 @@ mod tests {
             render_with("one\n{{ a", &[])
                 .is_err_and(|told| told.starts_with("template error in line 2: syntax error"))
         );
+    }
+
+    #[test]
+    fn a_hostile_template_is_refused_in_time() {
+        let endless = "{% for a in range(10000) %}".repeat(3) + "x" + &"{% endfor %}".repeat(3);
+        assert!(render_with(&endless, &[]).is_err_and(|told| told.contains("fuel")));
+        let chain = format!(
+            "{{{{ completion_promise{} }}}}",
+            "~completion_promise".repeat(20_000)
+        );
+        assert!(render_with(&chain, &[]).is_err_and(|told| told.contains("longer than 4096")));
+        let large = format!(
+            "{{% for a in range(9999) %}}{}{{% endfor %}}",
+            "x".repeat(2000)
+        );
+        assert!(render_with(&large, &[]).is_err_and(|told| told.contains("larger than 16 MB")));
     }
 
     #[test]

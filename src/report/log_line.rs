@@ -6,6 +6,7 @@ use tracing::Level;
 
 use crate::config::{LogFormat, TimestampFormat};
 use crate::event::Moment;
+use crate::iteration::inert;
 
 /// How lines look.
 #[derive(Debug, Clone)]
@@ -43,7 +44,7 @@ impl LineStyle {
 
     fn text_line(&self, line: &LogLine) -> String {
         // Whatever ends up in a message, it stays on its line.
-        let message = line.message.replace(['\n', '\r'], " ");
+        let message = inert(line.message);
         if line.is_continuation {
             return format!("  {message}\n");
         }
@@ -146,7 +147,7 @@ mod tests {
     #[test]
     fn a_message_cannot_begin_a_line_of_its_own() {
         let shown = style(TimestampFormat::None).line(&line("a\nb\r\nc", Level::INFO));
-        assert_eq!(shown, "a b  c\n");
+        assert_eq!(shown, "a\\nb\\r\\nc\n");
     }
 
     #[test]

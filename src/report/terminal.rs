@@ -8,7 +8,7 @@ use tracing::Level;
 use super::json::event_json;
 use crate::config::Phase;
 use crate::event::{Completed, Event, Moment, What};
-use crate::iteration::{Outcome, SafeForTerminal, Stats, safe_for_terminal};
+use crate::iteration::{Outcome, SafeForTerminal, Stats};
 use crate::plan::Limit;
 use crate::status::{Reason, Status};
 use crate::units::{Count, Elapsed, Size};
@@ -103,7 +103,7 @@ impl<Out: Write> Terminal<Out> {
     pub fn new(output: Option<Out>, output_is_terminal: bool, has_status_line: bool) -> Self {
         Terminal {
             output,
-            safe: output_is_terminal.then(safe_for_terminal),
+            safe: output_is_terminal.then(SafeForTerminal::default),
             has_status_line,
             limit: Limit::Unlimited,
             next_heartbeat: HEARTBEAT,
@@ -264,9 +264,13 @@ impl<Out: Write> Terminal<Out> {
 
     /// The agent's last line may lack its end; ours begins on a new one.
     fn finish_line(&mut self) {
-        if let Some(output) = &mut self.output
-            && self.mid_line
-        {
+        let Some(output) = &mut self.output else {
+            return;
+        };
+        if let Some(safe) = &mut self.safe {
+            output.write_all(safe.reset()).ok();
+        }
+        if self.mid_line {
             output.write_all(b"\n").ok();
             self.mid_line = false;
         }

@@ -123,8 +123,9 @@ fn is_alive(pid: Pid) -> bool {
 
 /// The state and the parent of a process.
 fn fields(pid: &str) -> Option<(String, String)> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in the second field may hold spaces and brackets; what follows the last bracket is safe.
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let stat = String::from_utf8_lossy(&stat);
+    // The name in the second field may hold anything, spaces, brackets and half a character; what follows the last bracket is safe.
     let mut rest = stat.rsplit(')').next()?.split_whitespace();
     Some((rest.next()?.to_owned(), rest.next()?.to_owned()))
 }
