@@ -71,6 +71,10 @@ pub enum What<'a> {
         iteration: u32,
         processes: usize,
     },
+    /// The agent's processes could not be seen: some may go on.
+    ProcessesUnseen {
+        iteration: u32,
+    },
     /// An agent that had to be ended had promised something; it does not count.
     PromiseIgnored {
         iteration: u32,

@@ -283,6 +283,9 @@ fn notices(
         let ended = ran.left_behind;
         tell(at, What::LeftBehind { iteration, ended });
     }
+    if ran.unseen {
+        tell(at, What::ProcessesUnseen { iteration });
+    }
     if ran.survivors > 0 {
         let processes = ran.survivors;
         let what = What::Survived {

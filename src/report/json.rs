@@ -67,6 +67,9 @@ pub(super) fn event_json(what: &What) -> Option<Value> {
             "iteration": iteration,
             "processes": processes,
         }),
+        What::ProcessesUnseen { iteration } => {
+            json!({"event": "processes_unseen", "iteration": iteration})
+        }
         What::PromiseIgnored {
             iteration,
             promised,

@@ -178,6 +178,7 @@ impl<Out: Write> Terminal<Out> {
             | What::OutputTruncated { iteration, .. }
             | What::LeftBehind { iteration, .. }
             | What::Survived { iteration, .. }
+            | What::ProcessesUnseen { iteration }
             | What::PromiseIgnored { iteration, .. } => {
                 let name = self.name(*iteration);
                 if let Some((level, notice)) = notice(what) {
@@ -303,6 +304,11 @@ fn notice(what: &What) -> Option<(Level, String)> {
                 format!("{processes} of the agent did not end, not even with SIGKILL; going on");
             (Level::WARN, notice)
         }
+        What::ProcessesUnseen { .. } => {
+            let notice =
+                "the agent's processes cannot be seen (/proc cannot be read); some may go on";
+            (Level::WARN, notice.to_owned())
+        }
         What::PromiseIgnored { promised, .. } => {
             let word = promised.word();
             let notice =
@@ -343,6 +349,7 @@ fn interrupts_output(what: &What) -> bool {
         What::OutputTruncated { .. }
             | What::LeftBehind { .. }
             | What::Survived { .. }
+            | What::ProcessesUnseen { .. }
             | What::PromiseIgnored { .. }
             | What::Interrupting { .. }
             | What::IterationCompleted { .. }

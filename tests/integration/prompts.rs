@@ -454,3 +454,60 @@ fn a_prompt_without_the_promise_is_odd() {
         );
     }
 }
+
+#[test]
+fn a_text_that_is_far_too_large_is_refused() {
+    let sandbox = Sandbox::new();
+    sandbox.file("large.md", &"x".repeat((16 << 20) + 1));
+    for arguments in [
+        ["--observe", "large.md"],
+        ["--context", "@large.md"],
+        ["--config", "large.md"],
+    ] {
+        let ran = sandbox
+            .rooda(["build", "--ai-cmd=true"])
+            .args(arguments)
+            .run();
+        assert_eq!(ran.code, Some(66), "{ran}");
+        assert!(
+            ran.stderr.contains("large.md: it is larger than 16 MB"),
+            "{ran}"
+        );
+    }
+}
+
+#[test]
+fn an_agent_cannot_stop_the_loop_with_a_prompt_of_its_own() {
+    let sandbox = Sandbox::new();
+    let text = |text| format!("[{{content: {text}}}]");
+    let rest = format!(
+        "orient: {}, decide: {}, act: {}",
+        text("x"),
+        text("x"),
+        text("x")
+    );
+    sandbox.config(&format!(
+        "procedures: {{p: {{observe: [{{path: o.md, parameters: {{a: 1}}}}], {rest}}}}}"
+    ));
+    sandbox.file(
+        "endless.md",
+        &("{{ a }}".to_owned()
+            + &"{% for i in range(10000) %}".repeat(3)
+            + &"{% endfor %}".repeat(3)),
+    );
+    sandbox.file("deep.md", &format!("{{{{ a{} }}}}", "+a".repeat(60_000)));
+    for hostile in [
+        "cp endless.md o.md",
+        "cp deep.md o.md",
+        "ln -sf /proc/kmsg o.md",
+    ] {
+        sandbox.file("o.md", "{{ a }}");
+        let ran = sandbox.rooda(["p", "-n", "2", "--ai-cmd", hostile]).run();
+        assert_eq!(ran.code, Some(1), "{ran}");
+        assert!(
+            ran.log().contains("the prompt cannot be assembled: "),
+            "{ran}"
+        );
+        fs::remove_file(sandbox.path("o.md")).unwrap();
+    }
+}

@@ -270,3 +270,38 @@ fn last_lines(log: &str) -> Vec<&str> {
         .map_while(|line| line.strip_prefix("  | "))
         .collect()
 }
+
+#[test]
+fn children_of_an_escaped_process_are_asked_to_end_too() {
+    let sandbox = Sandbox::new();
+    // The child takes no notice; the grandchild notes that it was asked, which only SIGTERM gives it time for.
+    sandbox.file(
+        "child.sh",
+        "trap : TERM\nsh grandchild.sh &\nwhile :; do wait; sleep 0.02; done\n",
+    );
+    sandbox.file(
+        "grandchild.sh",
+        "trap 'echo asked >asked; exit' TERM\necho >ready\nwhile :; do sleep 0.02; done\n",
+    );
+    let ran = sandbox
+        .build("setsid sh child.sh\nawait ready", ["-n", "1"])
+        .run();
+    assert_eq!(sandbox.read("asked"), "asked\n", "{ran}");
+}
+
+#[test]
+fn a_process_whose_name_is_cut_within_a_character_is_ended() {
+    let sandbox = Sandbox::new();
+    // The kernel keeps 15 bytes of a name.
+    let name = "0123456789abcdü";
+    fs::copy("/bin/sleep", sandbox.path(name)).unwrap();
+    let ran = sandbox
+        .build(&format!("setsid ./{name} 4711"), ["-n", "1"])
+        .run();
+    assert!(
+        ran.log()
+            .contains("ended 1 process that the agent left behind"),
+        "{ran}"
+    );
+    assert_eq!(processes_with(&format!("{name} 4711")), [""; 0]);
+}

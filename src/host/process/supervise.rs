@@ -71,6 +71,8 @@ pub struct Ran {
     pub left_behind: usize,
     /// Processes that could not be ended.
     pub survivors: usize,
+    /// Whether its processes could not be seen, so that nobody knows what is left of it.
+    pub unseen: bool,
     /// A signal to rooda that came meanwhile.
     pub interrupted: Option<Signal>,
 }
@@ -87,7 +89,7 @@ impl Supervisor {
     pub fn new(interactive: bool) -> io::Result<Self> {
         set_child_subreaper(Pid::from_raw(1))?;
         Ok(Supervisor {
-            foreign: own_children().into_iter().collect(),
+            foreign: own_children().unwrap_or_default().into_iter().collect(),
             children: signal(SignalKind::child())?,
             interactive,
         })
@@ -134,6 +136,7 @@ impl Supervisor {
         let mut output = |stream, bytes: &[u8]| heard(Heard::Output(stream, bytes));
         run.pipes.drain(&mut output).await;
         let interrupted = run.interrupted.map(|(signal, _)| signal);
+        let unseen = !run.tree.can_be_seen();
         let tail = run.pipes.into_tail();
         let status = status(&mut child)?;
         Ok(Ran {
@@ -141,6 +144,7 @@ impl Supervisor {
             output: tail,
             left_behind,
             survivors,
+            unseen,
             interrupted,
         })
     }
@@ -251,6 +255,11 @@ impl Run<'_> {
         if self.tree.is_gone() {
             return 0;
         }
+        if self.tree.leader_ended() && !self.tree.can_be_seen() {
+            // The group is all that can be reached.
+            self.tree.signal(Kill::KILL);
+            return 0;
+        }
         self.tree.signal(Kill::TERM);
         let mut kill_at = Instant::now() + grace;
         loop {
@@ -260,7 +269,7 @@ impl Run<'_> {
             }
             let now = Instant::now();
             if now >= kill_at + GIVE_UP {
-                return self.tree.living().len();
+                return self.tree.left();
             }
             // Those that fork faster than one can look must be looked for without a pause, for a while.
             let pause = if now < kill_at {

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::io;
 use std::sync::LazyLock;
 
 use rustix::process::{
@@ -29,7 +30,7 @@ impl<'a> Tree<'a> {
 
     /// Takes the status of orphans that came to rooda and have ended. The leader's is not taken here.
     pub(super) fn reap_orphans(&self) {
-        for pid in own_children() {
+        for pid in own_children().unwrap_or_default() {
             if pid != self.leader && !self.foreign.contains(&pid) {
                 waitpid(Some(pid), WaitOptions::NOHANG).ok();
             }
@@ -39,16 +40,31 @@ impl<'a> Tree<'a> {
     /// Whether nothing is left of the tree. Only an empty list of children proves it: a process that forks and ends is
     /// seen dead while its child is seen nowhere, but then it is still on the list itself, waiting to be reaped.
     pub(super) fn is_gone(&self) -> bool {
-        self.leader_ended()
-            && own_children()
-                .iter()
-                .all(|pid| *pid == self.leader || self.foreign.contains(pid))
+        self.leader_ended() && self.others().is_ok_and(|others| others.is_empty())
+    }
+
+    /// Whether the children of rooda can be seen at all. Where they cannot, nothing proves that a tree is gone.
+    pub(super) fn can_be_seen(&self) -> bool {
+        own_children().is_ok()
+    }
+
+    /// How many are left: those that live, and those that look dead but are still on the list.
+    pub(super) fn left(&self) -> usize {
+        let others = self.others().map_or(0, |others| others.len());
+        self.living().len().max(others)
+    }
+
+    /// The children of rooda that are neither the leader nor foreign.
+    fn others(&self) -> io::Result<Vec<Pid>> {
+        let mut others = own_children()?;
+        others.retain(|pid| *pid != self.leader && !self.foreign.contains(pid));
+        Ok(others)
     }
 
     /// Every process of the tree that is alive.
     pub(super) fn living(&self) -> Vec<Pid> {
         let mut living = Vec::new();
-        let mut unseen = own_children();
+        let mut unseen = own_children().unwrap_or_default();
         unseen.retain(|pid| !self.foreign.contains(pid));
         while let Some(pid) = unseen.pop() {
             if pid == self.leader && self.leader_ended() {
@@ -56,7 +72,8 @@ impl<'a> Tree<'a> {
             }
             if is_alive(pid) && !living.contains(&pid) {
                 living.push(pid);
-                unseen.extend(children_of(&pid.as_raw_nonzero().to_string()));
+                let children = children_of(&pid.as_raw_nonzero().to_string());
+                unseen.extend(children.unwrap_or_default());
             }
         }
         living
@@ -72,7 +89,7 @@ impl<'a> Tree<'a> {
 }
 
 /// The children of rooda, whichever of its threads they belong to.
-pub(super) fn own_children() -> Vec<Pid> {
+pub(super) fn own_children() -> io::Result<Vec<Pid>> {
     children_of("self")
 }
 
@@ -80,37 +97,42 @@ pub(super) fn own_children() -> Vec<Pid> {
 static HAS_LISTS: LazyLock<bool> =
     LazyLock::new(|| fs::exists("/proc/thread-self/children").unwrap_or(false));
 
-fn children_of(process: &str) -> Vec<Pid> {
+fn children_of(process: &str) -> io::Result<Vec<Pid>> {
     if !*HAS_LISTS {
         return children_by_parent(process);
     }
-    let tasks = fs::read_dir(format!("/proc/{process}/task"));
-    // A list that cannot be read belongs to a thread that is gone.
-    tasks
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|task| fs::read_to_string(task.path().join("children")).ok())
-        .flat_map(|list| {
-            list.split_whitespace()
-                .filter_map(parse_pid)
-                .collect::<Vec<_>>()
-        })
-        .collect()
+    let mut children = Vec::new();
+    for task in fs::read_dir(format!("/proc/{process}/task"))? {
+        match fs::read_to_string(task?.path().join("children")) {
+            Ok(list) => children.extend(list.split_whitespace().filter_map(parse_pid)),
+            // The thread has ended meanwhile.
+            Err(error) if is_gone(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(children)
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    let gone = Some(rustix::io::Errno::SRCH.raw_os_error());
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == gone
 }
 
 /// The slow way: look at every process for its parent.
-fn children_by_parent(process: &str) -> Vec<Pid> {
+fn children_by_parent(process: &str) -> io::Result<Vec<Pid>> {
     let parent = match process {
         "self" => std::process::id().to_string(),
         pid => pid.to_owned(),
     };
-    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-    processes
+    // Where /proc is not mounted there is not even ourselves.
+    fs::metadata("/proc/self/stat")?;
+    let processes = fs::read_dir("/proc")?.flatten();
+    let children = processes
         .filter_map(|entry| entry.file_name().into_string().ok())
         .filter(|name| fields(name).is_some_and(|(_, its_parent)| its_parent == parent))
         .filter_map(|name| parse_pid(&name))
-        .collect()
+        .collect();
+    Ok(children)
 }
 
 /// Whether a process runs. One whose first thread has ended looks dead while its other threads go on.
