@@ -113,17 +113,12 @@ fn no_iteration_starts_that_would_only_be_cut() {
     let sandbox = Sandbox::new();
     let running = sandbox.build("await go", ["--run-timeout", "5s"]).start();
     running.wait_for_log("Starting procedure");
-    // Within the last tenth, but before the end. All that can delay this comes on top.
+    // Into the last tenth. A busy machine may come too late and see the iteration cut; no other one starts either way.
     std::thread::sleep(Duration::from_millis(4530));
     sandbox.file("go", "");
     let ran = running.finish();
     assert_eq!(ran.code, Some(4), "{ran}");
     assert_eq!(sandbox.invocations(), 1);
-    assert!(
-        ran.log()
-            .contains("Iteration 1/5 completed in [ELAPSED] (success)\n"),
-        "{ran}"
-    );
     assert!(
         ran.log()
             .contains("[TIME] Reached run timeout: 5s (1 iteration completed"),
