@@ -255,16 +255,16 @@ impl Run<'_> {
         if self.tree.is_gone() {
             return 0;
         }
-        if self.tree.leader_ended() && !self.tree.can_be_seen() {
-            // The group is all that can be reached.
-            self.tree.signal(Kill::KILL);
-            return 0;
-        }
         self.tree.signal(Kill::TERM);
         let mut kill_at = Instant::now() + grace;
         loop {
             self.tree.reap_orphans();
             if self.tree.is_gone() {
+                return 0;
+            }
+            if self.tree.leader_ended() && !self.tree.can_be_seen() {
+                // The group is all that can be reached, and whether it is gone cannot be known.
+                self.tree.signal(Kill::KILL);
                 return 0;
             }
             let now = Instant::now();

@@ -106,14 +106,14 @@ fn children_of(process: &str) -> io::Result<Vec<Pid>> {
         match fs::read_to_string(task?.path().join("children")) {
             Ok(list) => children.extend(list.split_whitespace().filter_map(parse_pid)),
             // The thread has ended meanwhile.
-            Err(error) if is_gone(&error) => {}
+            Err(error) if has_ended(&error) => {}
             Err(error) => return Err(error),
         }
     }
     Ok(children)
 }
 
-fn is_gone(error: &io::Error) -> bool {
+fn has_ended(error: &io::Error) -> bool {
     let gone = Some(rustix::io::Errno::SRCH.raw_os_error());
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == gone
 }
