@@ -19,7 +19,10 @@ pub use files::{
     read_stdin, read_text_file, throw_away_folder, write_file,
 };
 pub use log::start_log;
-pub use process::{Command, Heard, Limits, Ran, Supervisor, run_quietly};
+pub use process::{
+    Command, Confinement, Heard, Jail, LandlockStatus, Limits, Ran, Supervisor, private_gid,
+    run_quietly,
+};
 pub use signals::Signals;
 
 use std::collections::BTreeMap;

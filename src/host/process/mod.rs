@@ -5,10 +5,14 @@
 //! "any child" here: the agent's leader stays unreaped until its whole tree is gone, so that its process group cannot be
 //! mistaken for another, and orphans are reaped one by one, by their pid.
 
+mod jail;
+mod landlock;
 mod pipes;
 mod spawn;
 mod supervise;
 mod tree;
 
+pub use jail::{Confinement, Jail, private_gid};
+pub use landlock::LandlockStatus;
 pub use spawn::run_quietly;
 pub use supervise::{Command, Heard, Limits, Ran, Supervisor};

@@ -9,15 +9,13 @@ use anyhow::{Context, Result, bail};
 use rustix::pipe::fcntl_setpipe_size;
 use rustix::process::{Signal, set_parent_process_death_signal, setsid};
 
+use super::jail::Jail;
+
 /// Large pipes let a talkative agent run on while rooda is busy elsewhere.
 const PIPE_SIZE: usize = 1 << 20;
 
 /// Starts a command in a session and process group of its own, with pipes for its three streams.
-#[expect(
-    unsafe_code,
-    reason = "what runs between fork and exec must be declared safe for that moment"
-)]
-pub(super) fn spawn(words: &[String]) -> io::Result<Child> {
+pub(super) fn spawn(words: &[String], jail: Option<&Jail>) -> io::Result<Child> {
     let (program, arguments) = words
         .split_first()
         .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
@@ -27,14 +25,9 @@ pub(super) fn spawn(words: &[String]) -> io::Result<Child> {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    // SAFETY: the closure makes two system calls and touches no memory that another thread could hold locked.
-    unsafe {
-        command.pre_exec(|| {
-            setsid()?;
-            // An agent must not go on unwatched when rooda itself is killed.
-            set_parent_process_death_signal(Some(Signal::KILL))?;
-            Ok(())
-        });
+    match jail {
+        Some(jail) => jail.confine(&mut command),
+        None => detach(&mut command),
     }
     let child = command.spawn()?;
     // Where the system allows no larger pipes, the ordinary ones do.
@@ -45,6 +38,23 @@ pub(super) fn spawn(words: &[String]) -> io::Result<Child> {
         fcntl_setpipe_size(stderr, PIPE_SIZE).ok();
     }
     Ok(child)
+}
+
+/// Gives a command a session of its own, and an end with rooda's.
+#[expect(
+    unsafe_code,
+    reason = "what runs between fork and exec must be declared safe for that moment"
+)]
+fn detach(command: &mut Command) {
+    // SAFETY: the closure makes two system calls and touches no memory that another thread could hold locked.
+    unsafe {
+        command.pre_exec(|| {
+            setsid()?;
+            // An agent must not go on unwatched when rooda itself is killed.
+            set_parent_process_death_signal(Some(Signal::KILL))?;
+            Ok(())
+        });
+    }
 }
 
 /// Runs a helper program to its end, and answers with its output if it went well.

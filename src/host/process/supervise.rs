@@ -104,7 +104,7 @@ impl Supervisor {
         console: &Console,
         mut heard: impl FnMut(Heard),
     ) -> io::Result<Ran> {
-        let mut child = spawn(command.words)?;
+        let mut child = spawn(command.words, None)?;
         let pipes = Pipes::new(&mut child, command.input, limits.buffer, console);
         let pipes = pipes.inspect_err(|_| {
             // It runs, but nobody could hear it.
