@@ -6,13 +6,19 @@
 )]
 
 mod clock;
+mod command_files;
 mod console;
 mod files;
+mod folder;
 mod log;
 mod process;
+mod run_dir;
 mod signals;
+#[cfg(test)]
+mod trial;
 
 pub use clock::Clock;
+pub use command_files::{CommandFile, CommandFiles};
 pub use console::{Console, Sink};
 pub use files::{
     current_program, enter, exists, find_program, missing_interpreter, read_any, read_prompt,
@@ -23,6 +29,7 @@ pub use process::{
     Command, Confinement, Heard, Jail, LandlockStatus, Limits, Ran, Supervisor, private_gid,
     run_quietly,
 };
+pub use run_dir::{RunDir, run_dir_base};
 pub use signals::Signals;
 
 use std::collections::BTreeMap;
