@@ -42,14 +42,23 @@ fn only_the_runner_the_commands_and_the_root_use_the_host() {
 
 #[test]
 fn no_test_file_is_forgotten() {
-    let main = fs::read_to_string(root().join("tests/integration/main.rs")).unwrap();
     for path in files_below(&root().join("tests/integration")) {
-        let name = path.file_stem().unwrap().to_str().unwrap();
-        if path.extension().is_some_and(|extension| extension == "rs") && name != "main" {
-            assert!(
-                main.contains(&format!("mod {name};")),
-                "{name} is not in main.rs"
-            );
+        let mut name = path.file_stem().unwrap().to_str().unwrap();
+        let mut folder = path.parent().unwrap();
+        if path.extension().is_none_or(|extension| extension != "rs") || name == "main" {
+            continue;
         }
+        if name == "mod" {
+            name = folder.file_name().unwrap().to_str().unwrap();
+            folder = folder.parent().unwrap();
+        }
+        let head = ["main.rs", "mod.rs"].map(|head| folder.join(head));
+        let head = head.iter().find(|head| head.exists()).unwrap();
+        let modules = fs::read_to_string(head).unwrap();
+        assert!(
+            modules.contains(&format!("mod {name};")),
+            "{name} is not in {}",
+            head.display()
+        );
     }
 }

@@ -21,6 +21,7 @@ mod list_info;
 mod log;
 mod outcome;
 mod prompts;
+mod runner;
 mod schema;
 mod supervision;
 mod timeouts;
