@@ -18,6 +18,7 @@ pub mod host;
 pub mod iteration;
 pub mod plan;
 pub mod prompt;
+pub mod redact;
 pub mod report;
 pub mod runner;
 pub mod signal;
