@@ -4,11 +4,13 @@ mod catalogue;
 mod dry_run;
 mod json;
 mod log_line;
+pub mod outputs;
 mod terminal;
 pub mod workflow;
 
 pub use catalogue::{info_json, info_text, list_json, list_text};
 pub use dry_run::{Check, dry_run};
 pub use log_line::{LineStyle, LogLine};
+pub use outputs::{Outputs, RunFiles};
 pub use terminal::{Line, PROGRESS, Report, Terminal, say};
 pub use workflow::Workflow;
