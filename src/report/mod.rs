@@ -5,6 +5,7 @@ mod dry_run;
 mod json;
 mod log_line;
 pub mod outputs;
+pub mod markdown;
 mod terminal;
 pub mod workflow;
 
