@@ -6,6 +6,8 @@ mod json;
 mod log_line;
 pub mod outputs;
 pub mod markdown;
+mod protections;
+pub mod summary;
 mod terminal;
 pub mod workflow;
 
@@ -13,5 +15,7 @@ pub use catalogue::{info_json, info_text, list_json, list_text};
 pub use dry_run::{Check, dry_run};
 pub use log_line::{LineStyle, LogLine};
 pub use outputs::{Outputs, RunFiles};
+pub use protections::Protection;
+pub use summary::{Heading, Summary};
 pub use terminal::{Line, PROGRESS, Report, Terminal, say};
 pub use workflow::Workflow;
