@@ -18,12 +18,15 @@ pub use words::{left_over_word, without_dry_run};
 
 /// The names that no procedure can have.
 pub const SUBCOMMANDS: &[&str] = &[
+    "action",
     "run",
     "loop",
     "list",
     "info",
     "demo",
     "demo-agent",
+    "helper",
+    "probe",
     "schema",
     "completions",
     "version",
@@ -58,6 +61,13 @@ Examples:
   git log -5 | rooda loop - --dry-run
 
 The exit codes are those of `rooda run --help`.";
+
+const ACTION_EXAMPLES: &str = "\
+The image of the action starts this. It reads the inputs of action.yml from INPUT_* variables; flags given with
+`args:` win over them.
+
+Exit codes:
+  0 also for a status that `fail-on` does not list; else those of `rooda run --help`";
 
 const LIST_EXAMPLES: &str = "\
 Examples:
@@ -103,6 +113,9 @@ pub enum Command {
     /// Run the same task in every iteration, without phases
     #[command(after_help = LOOP_EXAMPLES)]
     Loop(LoopArgs),
+    /// Run as a step of a GitHub workflow, inside the container of the action
+    #[command(after_help = ACTION_EXAMPLES)]
+    Action(ActionArgs),
     /// List the procedures, built-in and your own
     #[command(after_help = LIST_EXAMPLES)]
     List(ListArgs),
@@ -114,6 +127,12 @@ pub enum Command {
     /// The scripted agent of the demo
     #[command(hide = true)]
     DemoAgent,
+    /// What rooda starts as another user, to work where an agent has been
+    #[command(hide = true)]
+    Helper,
+    /// Try what the agent must not be able to do; started by rooda in the agent's jail
+    #[command(hide = true)]
+    Probe,
     /// Print the JSON Schema of rooda-config.yml
     Schema,
     /// Print completions for a shell
@@ -150,6 +169,12 @@ pub struct LoopArgs {
 
     #[command(flatten)]
     pub common: CommonArgs,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct ActionArgs {
+    #[command(flatten)]
+    pub settings: SettingsArgs,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -223,6 +248,29 @@ pub struct CommonArgs {
     #[arg(long, value_name = "ID", help_heading = "What the agent is told")]
     pub task_id: Option<String>,
 
+    #[command(flatten)]
+    pub settings: SettingsArgs,
+
+    /// Show configuration, checks and prompt, and run nothing
+    #[arg(short, long, help_heading = "What you see")]
+    pub dry_run: bool,
+
+    /// Whether the log is coloured
+    #[arg(
+        long,
+        value_name = "WHEN",
+        default_value = "auto",
+        help_heading = "What you see"
+    )]
+    pub color: Colour,
+
+    #[command(flatten)]
+    pub place: PlaceArgs,
+}
+
+/// The flags that are settings.
+#[derive(Debug, Clone, Args)]
+pub struct SettingsArgs {
     /// The text between `<promise>` tags by which the agent says that all is done [default: SUCCESS]
     #[arg(
         long,
@@ -306,10 +354,6 @@ pub struct CommonArgs {
     )]
     pub failure_threshold: Option<Positive>,
 
-    /// Show configuration, checks and prompt, and run nothing
-    #[arg(short, long, help_heading = "What you see")]
-    pub dry_run: bool,
-
     /// Show the agent's output while it runs, on standard output
     #[arg(short, long, conflicts_with = "quiet", help_heading = "What you see")]
     pub verbose: bool,
@@ -325,18 +369,6 @@ pub struct CommonArgs {
     /// How log lines are written [default: text]
     #[arg(long, value_name = "FORMAT", help_heading = "What you see")]
     pub log_format: Option<LogFormat>,
-
-    /// Whether the log is coloured
-    #[arg(
-        long,
-        value_name = "WHEN",
-        default_value = "auto",
-        help_heading = "What you see"
-    )]
-    pub color: Colour,
-
-    #[command(flatten)]
-    pub place: PlaceArgs,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -354,7 +386,7 @@ fn max_iterations(text: &str) -> Result<Positive, String> {
     })
 }
 
-impl CommonArgs {
+impl SettingsArgs {
     /// Each flag that was given, as a layer of its own.
     pub fn layers(&self) -> Vec<Layer> {
         fn layer<T: Clone>(

@@ -8,6 +8,7 @@
 //! `disallowed-methods` holds the walls. A run is: layers → [`config::resolve`] → [`plan::Plan`] → [`runner::run`], which
 //! tells what happens as [`event::Event`]s, which [`report`] turns into bytes.
 
+pub mod action;
 pub mod agent;
 pub mod cli;
 pub mod commands;
@@ -36,6 +37,7 @@ use crate::host::{Clock, Console};
 
 /// Runs the program and answers with its exit code.
 pub fn main() -> u8 {
+    host::protect();
     let Ok(console) = Console::start(Console::stderr_is_terminal()) else {
         return ErrorKind::Internal.exit_code();
     };
@@ -70,10 +72,13 @@ fn dispatch(world: &World, cli: &Cli) -> Result<u8, Error> {
         None => return commands::run::procedure(world, &cli.run),
         Some(Command::Run(arguments)) => return commands::run::procedure(world, arguments),
         Some(Command::Loop(arguments)) => return commands::run::task(world, arguments),
+        Some(Command::Action(arguments)) => return Ok(commands::action::run(world, arguments)),
         Some(Command::List(arguments)) => commands::list::run(world, arguments)?,
         Some(Command::Info(arguments)) => commands::info::run(world, arguments)?,
         Some(Command::Demo) => return commands::demo::run(world),
         Some(Command::DemoAgent) => commands::demo_agent::run(world)?,
+        Some(Command::Helper) => commands::helper::run()?,
+        Some(Command::Probe) => commands::probe::run(world)?,
         Some(Command::Schema) => commands::schema::run(world),
         Some(Command::Completions { shell }) => commands::completions::run(world, *shell)?,
         Some(Command::Version) => commands::version::run(world),

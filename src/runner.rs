@@ -8,7 +8,9 @@ use crate::agent::PhaseWatch;
 use crate::config::{FragmentSource, Origin, Phase};
 use crate::error::{Error, ErrorKind, without_number};
 use crate::event::{Completed, Event, Moment, What};
-use crate::host::{self, Clock, Command, Console, Heard, Limits, Ran, Signals, Supervisor};
+use crate::host::{
+    Clock, Command, Console, Heard, Jail, Limits, Place, Ran, Reader, Signals, Supervisor,
+};
 use crate::iteration::{Cut, End, Failure, Outcome, Progress, Promised, Rule, Step, judge, scan};
 use crate::plan::{Agent, Plan};
 use crate::prompt::{self, Text};
@@ -21,10 +23,15 @@ const LAST_LINES: usize = 15;
 /// The world as a run needs it.
 #[derive(Debug)]
 pub struct Host {
+    /// When the run began, for its timeout.
+    pub started: Duration,
     pub clock: Clock,
     pub console: Console,
     pub signals: Signals,
     pub supervisor: Supervisor,
+    pub reader: Reader,
+    /// Where the agent is kept, if it is.
+    pub jail: Option<Jail>,
 }
 
 /// Runs a plan to its end.
@@ -34,7 +41,7 @@ pub async fn run(
     host: &mut Host,
     emit: &mut impl FnMut(&Event),
 ) -> Status {
-    let started = host.clock.now().since_start;
+    let started = host.started;
     let clock = host.clock;
     let mut tell = |at: Moment, what: What| emit(&Event { at, what });
     tell(
@@ -55,6 +62,7 @@ pub async fn run(
     );
     let mut interrupted = None;
     let reason = loop {
+        host.supervisor.reap_strays();
         if interrupted.is_none() {
             interrupted = host.signals.pending().await;
         }
@@ -64,7 +72,7 @@ pub async fn run(
             Step::Stop(reason) => break reason,
         };
         let before = clock.now();
-        let prompt = match assemble(plan) {
+        let prompt = match assemble(plan, &host.reader) {
             Ok(prompt) => prompt,
             Err(error) => {
                 let problem = one_line(&error);
@@ -108,11 +116,11 @@ pub async fn run(
 }
 
 /// Reads the fragments anew and composes the prompt: the agent may have changed them.
-pub fn assemble(plan: &Plan) -> Result<String, Error> {
+pub fn assemble(plan: &Plan, reader: &Reader) -> Result<String, Error> {
     let mut problems = Vec::new();
     let mut texts = Vec::new();
-    for fragment in plan.work.fragments() {
-        match read_fragment(fragment) {
+    for (fragment, read) in read_fragments(plan, reader) {
+        match read {
             Ok(text) => texts.push(Text { fragment, text }),
             Err(error) => problems.push(error),
         }
@@ -121,18 +129,40 @@ pub fn assemble(plan: &Plan) -> Result<String, Error> {
     prompt::compose(plan, texts)
 }
 
-/// Reads the text of a fragment. The error says where it was named.
-pub fn read_fragment(fragment: &FragmentSource) -> Result<String, Error> {
-    let read = match &fragment.origin {
-        Origin::Inline(text) => Ok(text.clone()),
-        Origin::BuiltIn(name) => prompt::builtin_prompt(name).map(str::to_owned),
-        Origin::File(path) => host::read_prompt(Path::new(path))
-            .map_err(|error| Error::caused(ErrorKind::NoInput, &error)),
+/// The text of every fragment. An error says where it was named.
+pub fn read_fragments<'a>(
+    plan: &'a Plan,
+    reader: &Reader,
+) -> Vec<(&'a FragmentSource, Result<String, Error>)> {
+    let files: Vec<&Path> = plan.work.fragments().filter_map(file_of).collect();
+    let mut texts = reader.texts(&files).into_iter();
+    let read = |fragment: &'a FragmentSource| {
+        let read = match &fragment.origin {
+            Origin::Inline(text) => Ok(text.clone()),
+            Origin::BuiltIn(name) => prompt::builtin_prompt(name).map(str::to_owned),
+            Origin::File(path) => match texts.next() {
+                Some(Ok(Some(text))) => Ok(text),
+                Some(Err(error)) => Err(Error::caused(ErrorKind::NoInput, &error)),
+                Some(Ok(None)) | None => {
+                    let message = format!("cannot read {path}: No such file or directory");
+                    Err(Error::new(ErrorKind::NoInput, message))
+                }
+            },
+        };
+        let named = |error: Error| match &fragment.place {
+            Some(place) => error.hint(format_args!("it is named at {place}")),
+            None => error,
+        };
+        (fragment, read.map_err(named))
     };
-    read.map_err(|error| match &fragment.place {
-        Some(place) => error.hint(format_args!("it is named at {place}")),
-        None => error,
-    })
+    plan.work.fragments().map(read).collect()
+}
+
+fn file_of(fragment: &FragmentSource) -> Option<&Path> {
+    match &fragment.origin {
+        Origin::File(path) => Some(Path::new(path)),
+        Origin::BuiltIn(_) | Origin::Inline(_) => None,
+    }
 }
 
 /// What one iteration may take: its own timeout, or what is left of the run's if that is less.
@@ -221,6 +251,7 @@ async fn run_agent(
     let command = Command {
         words: &agent.command.words,
         input: prompt.as_bytes(),
+        place: host.jail.as_ref().map_or(Place::Here, Place::Jail),
     };
     let heard = |heard: Heard| match heard {
         Heard::Output(stream, bytes) => {

@@ -1,5 +1,7 @@
-//! What is known of the agents: how they announce their phase.
+//! What rooda knows of the agents that it runs.
 
+mod known;
 mod phase;
 
+pub use known::{KNOWN, Known};
 pub use phase::PhaseWatch;

@@ -1,13 +1,13 @@
 //! `rooda info`.
 
-use super::{World, read_layers};
+use super::{World, read_place};
 use crate::cli::InfoArgs;
 use crate::config::{Catalogue, Request, Target, resolve};
 use crate::error::Error;
 use crate::report::{info_json, info_text};
 
 pub fn run(world: &World, arguments: &InfoArgs) -> Result<u8, Error> {
-    let mut layers = read_layers(world, &arguments.place)?;
+    let mut layers = read_place(world, &arguments.place)?;
     let catalogue = Catalogue::new(&mut layers);
     let info = catalogue.procedure(&arguments.procedure)?;
     let request = Request {

@@ -1,10 +1,13 @@
 //! The commands, one file each.
 
+pub mod action;
 pub mod completions;
 pub mod demo;
 pub mod demo_agent;
+pub mod helper;
 pub mod info;
 pub mod list;
+pub mod probe;
 pub mod run;
 pub mod schema;
 pub mod version;
@@ -16,7 +19,7 @@ use std::path::{Path, PathBuf};
 use crate::cli::PlaceArgs;
 use crate::config::{CONFIG_HOME, Layer, Source, builtin_layers, read_layer, variable_layers};
 use crate::error::{Error, ErrorKind, without_number};
-use crate::host::{self, Clock, Console};
+use crate::host::{self, Clock, Console, Reader};
 
 /// What is read of the world once, at the start, and handed down from there.
 #[derive(Debug)]
@@ -25,6 +28,13 @@ pub struct World {
     pub environment: BTreeMap<String, String>,
     pub clock: Clock,
     pub console: Console,
+}
+
+impl World {
+    /// The folders in which programs are looked for.
+    pub fn path(&self) -> &str {
+        self.environment.get("PATH").map_or("", String::as_str)
+    }
 }
 
 /// Waits until what was asked for is written. If it cannot be, the command has not done its work.
@@ -43,42 +53,69 @@ const FILE: &str = "rooda-config.yml";
 /// What people may take for it.
 const OTHER_NAME: &str = "rooda-config.yaml";
 
-/// Enters the directory that was asked for and reads every layer but the flags. All problems are told at once.
-fn read_layers(world: &World, place: &PlaceArgs) -> Result<Vec<Layer>, Error> {
+/// Where the files of the configuration are.
+pub(super) struct ConfigFiles {
+    pub global: Option<PathBuf>,
+    /// In place of the workspace's, and who named it.
+    pub named: Option<(PathBuf, &'static str)>,
+}
+
+/// Enters the directory that was asked for and reads every layer but the flags.
+fn read_place(world: &World, place: &PlaceArgs) -> Result<Vec<Layer>, Error> {
     if let Some(directory) = &place.directory {
         host::enter(directory).map_err(|error| Error::caused(ErrorKind::Unavailable, &error))?;
     }
+    let files = ConfigFiles {
+        global: global_config(world),
+        named: place.config.clone().map(|path| (path, "--config")),
+    };
+    read_layers(world, &files, &Reader::Direct)
+}
+
+/// Reads every layer but flags and inputs. All problems are told at once.
+fn read_layers(world: &World, files: &ConfigFiles, reader: &Reader) -> Result<Vec<Layer>, Error> {
     let mut layers = builtin_layers()?;
     let mut problems = Vec::new();
-    if place.config.is_none() && host::exists(Path::new(OTHER_NAME)) {
+    let global = files.global.as_deref().map(|path| {
+        let name = path.to_string_lossy().into_owned();
+        (path, name.clone(), Source::Global(name))
+    });
+    let workspace = match &files.named {
+        Some((path, _)) => {
+            let name = path.to_string_lossy().into_owned();
+            (path.as_path(), name.clone(), Source::Config(name))
+        }
+        None => (
+            Path::new(FILE),
+            FILE.to_owned(),
+            Source::Workspace(format!("./{FILE}")),
+        ),
+    };
+    let wanted: Vec<_> = global.into_iter().chain([workspace]).collect();
+    let paths: Vec<&Path> = wanted.iter().map(|(path, ..)| *path).collect();
+    let mut texts = reader.texts(&[&paths[..], &[Path::new(OTHER_NAME)]].concat());
+    if let (None, Some(Ok(Some(_)) | Err(_))) = (&files.named, texts.pop()) {
         let message = format!("{OTHER_NAME}: a file of this name is not read");
         let hint = format!("rename it to {FILE}, or name it with --config");
         problems.push(Error::new(ErrorKind::Config, message).hint(hint));
     }
-    let global = global_config(world).map(|path| {
-        let name = path.to_string_lossy().into_owned();
-        read_file(&path, &name, Source::Global(name.clone()))
-    });
-    let workspace = match &place.config {
-        Some(path) => {
-            let name = path.to_string_lossy().into_owned();
-            let missing = || {
+    for ((_, name, source), text) in wanted.into_iter().zip(texts) {
+        let named = match (&source, &files.named) {
+            (Source::Config(_), Some((_, named))) => Some(named),
+            _ => None,
+        };
+        match (text, named) {
+            (Err(error), _) => problems.push(Error::caused(ErrorKind::NoInput, &error)),
+            (Ok(Some(text)), _) => match read_layer(source, &name, &text) {
+                Ok(layer) => layers.push(layer),
+                Err(error) => problems.push(error),
+            },
+            (Ok(None), Some(named)) => {
                 let message = format!("cannot read {name}: there is no such file");
-                Error::new(ErrorKind::NoInput, message).hint("it was named with --config")
-            };
-            read_file(path, &name, Source::Config(name.clone()))
-                .and_then(|layer| layer.ok_or_else(missing).map(Some))
-        }
-        None => read_file(
-            Path::new(FILE),
-            FILE,
-            Source::Workspace(format!("./{FILE}")),
-        ),
-    };
-    for read in global.into_iter().chain([workspace]) {
-        match read {
-            Ok(layer) => layers.extend(layer),
-            Err(error) => problems.push(error),
+                let error = Error::new(ErrorKind::NoInput, message);
+                problems.push(error.hint(format_args!("it was named with {named}")));
+            }
+            (Ok(None), None) => {}
         }
     }
     match variable_layers(&world.environment) {
@@ -87,12 +124,6 @@ fn read_layers(world: &World, place: &PlaceArgs) -> Result<Vec<Layer>, Error> {
     }
     Error::join(problems)?;
     Ok(layers)
-}
-
-fn read_file(path: &Path, name: &str, source: Source) -> Result<Option<Layer>, Error> {
-    let text =
-        host::read_text_file(path).map_err(|error| Error::caused(ErrorKind::NoInput, &error))?;
-    text.map(|text| read_layer(source, name, &text)).transpose()
 }
 
 /// `$ROODA_CONFIG_HOME`, else `$XDG_CONFIG_HOME/rooda`, else `~/.config/rooda`.

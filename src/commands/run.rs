@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::{World, finish, read_layers};
+use super::{World, finish, read_place};
 use crate::cli::{Colour, CommonArgs, LoopArgs, RunArgs, without_dry_run};
 use crate::config::{
     Catalogue, FragmentSource, LogFormat, LogLevel, Origin, Phase, Request, Resolved, Target,
     resolve,
 };
 use crate::error::{Error, ErrorKind, Problem};
-use crate::host::{self, Clock, Console, Signals, Supervisor};
+use crate::host::{self, Clock, Console, Reader, SecondSignal, Signals, Supervisor};
 use crate::iteration::holds_bare_tag;
 use crate::plan::{Agent, Plan};
 use crate::prompt::{Text, fill_in};
@@ -69,13 +69,16 @@ fn start(
         Err(error) => return unready(world, common, error),
     };
     if common.dry_run {
-        return rehearse(world, &resolved);
+        return show(world, &resolved);
     }
     let agent = resolved.agent.clone()?;
     let mut resolved = resolved;
-    resolved
-        .warnings
-        .extend(check(world, &resolved.plan, &agent)?);
+    resolved.warnings.extend(check(
+        &Reader::Direct,
+        world.path(),
+        &resolved.plan,
+        &agent,
+    )?);
     Ok(execute(world, &resolved, &agent, common.color)?.exit_code())
 }
 
@@ -95,8 +98,8 @@ fn resolve_all(
     phases: Vec<(Phase, Vec<FragmentSource>)>,
     common: &CommonArgs,
 ) -> Result<Resolved, Error> {
-    let mut layers = read_layers(world, &common.place)?;
-    layers.extend(common.layers());
+    let mut layers = read_place(world, &common.place)?;
+    layers.extend(common.settings.layers());
     let request = Request {
         target,
         phases,
@@ -131,12 +134,17 @@ fn context(given: &[String]) -> Result<Vec<String>, Error> {
 }
 
 /// Finds out, before the first iteration, whatever can be found out then. Answers with what is merely odd.
-fn check(world: &World, plan: &Plan, agent: &Agent) -> Result<Vec<String>, Error> {
-    find_agent(world, agent).map_err(|problem| Error {
+pub(super) fn check(
+    reader: &Reader,
+    path: &str,
+    plan: &Plan,
+    agent: &Agent,
+) -> Result<Vec<String>, Error> {
+    find_agent(reader, path, agent).map_err(|problem| Error {
         kind: ErrorKind::Unavailable,
         problems: vec![problem],
     })?;
-    let prompt = runner::assemble(plan)?;
+    let prompt = runner::assemble(plan, reader)?;
     Ok(oddities(plan, Some(agent), &prompt))
 }
 
@@ -165,38 +173,52 @@ fn oddities(plan: &Plan, agent: Option<&Agent>, prompt: &str) -> Vec<String> {
 }
 
 /// Finds the program of the AI command, and what it needs itself.
-fn find_agent(world: &World, agent: &Agent) -> Result<String, Problem> {
-    let path = world.environment.get("PATH").map_or("", String::as_str);
+fn find_agent(reader: &Reader, path: &str, agent: &Agent) -> Result<String, Problem> {
     let mut found = String::new();
     for name in agent.command.programs() {
         let not_found = |hint: String| Problem {
             message: format!("AI command binary not found: {name}"),
             hints: vec![hint],
         };
-        let program = host::find_program(name, path).map_err(|problem| {
+        let program = reader.find_program(name, path).map_err(|problem| {
             not_found(if name.contains('=') {
                 let text = &agent.command.text;
                 format!("no shell reads this; to set a variable: env {text}")
             } else if name.starts_with('~') || name.contains('$') {
                 "no shell reads this: write the path out".to_owned()
             } else if name.contains('/') {
-                problem.to_owned()
+                problem
             } else {
                 format!("Searched PATH: {path}")
             })
         })?;
-        if let Some(interpreter) = host::missing_interpreter(&program) {
-            let program = program.display();
+        if let Some(interpreter) = program.missing_interpreter {
+            let program = program.path.display();
             let hint = format!("{program} begins with `#!{interpreter}`, and that is not there");
             return Err(not_found(hint));
         }
-        found = format!("AI command binary exists: {}", program.display());
+        found = format!("AI command binary exists: {}", program.path.display());
     }
     Ok(found)
 }
 
-/// Checks everything, shows everything, runs nothing.
-fn rehearse(world: &World, resolved: &Resolved) -> Result<u8, Error> {
+/// What a dry run found out.
+#[derive(Debug)]
+pub(super) struct Rehearsal {
+    pub text: String,
+    pub warnings: Vec<String>,
+    pub is_ready: bool,
+}
+
+/// Checks everything and runs nothing. `installable` is the package that would be installed if the agent is not there,
+/// `ready` the command line that would do it in earnest.
+pub(super) fn rehearse(
+    reader: &Reader,
+    path: &str,
+    resolved: &Resolved,
+    installable: Option<&str>,
+    ready: &str,
+) -> Result<Rehearsal, Error> {
     let plan = &resolved.plan;
     let agent = match &resolved.agent {
         // An alias that only the command line names is a mistake there.
@@ -206,38 +228,53 @@ fn rehearse(world: &World, resolved: &Resolved) -> Result<u8, Error> {
     let mut checks = Vec::new();
     match agent {
         Ok(agent) => checks.push(Check {
-            result: find_agent(world, agent),
+            result: match (find_agent(reader, path, agent), installable) {
+                (Err(_), Some(package)) => Ok(format!("AI command will be installed: {package}")),
+                (found, _) => found,
+            },
         }),
         Err(error) => checks.extend(error.problems.iter().map(|problem| Check {
             result: Err(problem.clone()),
         })),
     }
-    let fragments = plan.work.fragments();
-    checks.extend(fragments.map(|fragment| check_fragment(plan, fragment)));
+    let read = runner::read_fragments(plan, reader);
+    checks.extend(
+        read.into_iter()
+            .map(|(fragment, read)| check_fragment(plan, fragment, read)),
+    );
     let prompt = match checks.iter().all(Check::is_ok) {
-        true => Some(runner::assemble(plan)?),
+        true => Some(runner::assemble(plan, reader)?),
         false => None,
     };
-    let ready = without_dry_run(&world.arguments);
-    let text = dry_run(plan, agent.ok(), &checks, prompt.as_deref(), &ready);
-    world.console.out(text.into_bytes());
     let odd = prompt
-        .as_ref()
-        .map(|prompt| oddities(plan, agent.ok(), prompt));
-    for warning in resolved.warnings.iter().chain(odd.iter().flatten()) {
+        .iter()
+        .flat_map(|prompt| oddities(plan, agent.ok(), prompt));
+    Ok(Rehearsal {
+        text: dry_run(plan, agent.ok(), &checks, prompt.as_deref(), ready),
+        warnings: resolved.warnings.iter().cloned().chain(odd).collect(),
+        is_ready: prompt.is_some(),
+    })
+}
+
+/// Shows everything.
+fn show(world: &World, resolved: &Resolved) -> Result<u8, Error> {
+    let ready = without_dry_run(&world.arguments);
+    let rehearsal = rehearse(&Reader::Direct, world.path(), resolved, None, &ready)?;
+    world.console.out(rehearsal.text.into_bytes());
+    for warning in &rehearsal.warnings {
         let line = format!("Warning: {warning}\n");
         world.console.err(line.into_bytes());
     }
-    let code = match prompt {
-        Some(_) => 0,
-        None => not_ready(world),
+    let code = match rehearsal.is_ready {
+        true => 0,
+        false => not_ready(world),
     };
     finish(world, code)
 }
 
-fn check_fragment(plan: &Plan, fragment: &FragmentSource) -> Check {
+fn check_fragment(plan: &Plan, fragment: &FragmentSource, read: Result<String, Error>) -> Check {
     let origin = &fragment.origin;
-    let result = match runner::read_fragment(fragment) {
+    let result = match read {
         Err(error) => Err(Problem {
             message: format!("Prompt file: {}", runner::one_line(&error)),
             hints: error.problems.into_iter().flat_map(|p| p.hints).collect(),
@@ -289,16 +326,14 @@ pub fn execute(
             Colour::Always => true,
             Colour::Never => false,
         },
+        for_runner: false,
         zone: Clock::zone(),
     };
     host::start_log(&world.console, world.clock, plan.log_level.value, style);
     for warning in &resolved.warnings {
         tracing::warn!("{warning}");
     }
-    tracing::debug!("AI Command: {} ({})", agent.command.text, agent.provenance);
-    for (name, value, source) in plan.settings() {
-        tracing::debug!("{name}: {value} ({source})");
-    }
+    tell_settings(plan, agent);
     let has_status_line = on_terminal
         && !dumb
         && plan.log_format.value == LogFormat::Text
@@ -312,10 +347,13 @@ pub fn execute(
     let internal = |error: std::io::Error| Error::new(ErrorKind::Internal, error);
     runtime.map_err(internal)?.block_on(async {
         let mut host = Host {
+            started: world.clock.now().since_start,
             clock: world.clock,
             console: world.console.clone(),
             signals: Signals::listen().map_err(internal)?,
-            supervisor: Supervisor::new(Console::is_interactive()).map_err(internal)?,
+            supervisor: Supervisor::new(second_signal()).map_err(internal)?,
+            reader: Reader::Direct,
+            jail: None,
         };
         let mut emit = |event: &crate::event::Event| {
             let report = terminal.report(event);
@@ -338,4 +376,19 @@ pub fn execute(
         }
         Ok(status)
     })
+}
+
+fn second_signal() -> SecondSignal {
+    match Console::is_interactive() {
+        true => SecondSignal::Terminal,
+        false => SecondSignal::Script,
+    }
+}
+
+/// For whoever wants to know everything.
+pub(super) fn tell_settings(plan: &Plan, agent: &Agent) {
+    tracing::debug!("AI Command: {} ({})", agent.command.text, agent.provenance);
+    for (name, value, source) in plan.settings() {
+        tracing::debug!("{name}: {value} ({source})");
+    }
 }

@@ -30,18 +30,43 @@ pub use yaml::read_layer;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     BuiltIn,
+    /// What the action does where the command line has another default.
+    Action(&'static str),
     Global(String),
     Workspace(String),
     /// The file named with `--config`, which takes the place of the workspace's.
     Config(String),
     Variable(String),
+    /// An input of the action.
+    Input(&'static str),
     Flag(&'static str),
+    /// Somebody asked GitHub to run the job once more and tell everything.
+    StepDebug,
 }
 
 impl Source {
-    /// Flags win over what a procedure sets; everything below is a default that the procedure may override.
+    /// Flags and inputs win over what a procedure sets; everything below is a default that the procedure may override.
     fn outranks_procedures(&self) -> bool {
-        matches!(self, Source::Flag(_))
+        self.rank() >= Source::Input("").rank()
+    }
+
+    /// The precedence of a source.
+    fn rank(&self) -> u8 {
+        match self {
+            Source::BuiltIn => 0,
+            Source::Action(_) => 1,
+            Source::Global(_) => 2,
+            Source::Workspace(_) | Source::Config(_) => 3,
+            Source::Variable(_) => 4,
+            Source::Input(_) => 5,
+            Source::Flag(_) => 6,
+            Source::StepDebug => 7,
+        }
+    }
+
+    /// Whether somebody chose it, and not we.
+    pub fn is_given(&self) -> bool {
+        !matches!(self, Source::BuiltIn | Source::Action(_))
     }
 }
 
@@ -49,11 +74,14 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
             Source::BuiltIn => f.write_str("built-in"),
+            Source::Action(where_it_runs) => write!(f, "action default{where_it_runs}"),
             Source::Global(path) => write!(f, "global: {path}"),
             Source::Workspace(path) => write!(f, "workspace: {path}"),
             Source::Config(path) => write!(f, "config: {path}"),
             Source::Variable(name) => write!(f, "env: {name}"),
+            Source::Input(name) => write!(f, "input: {name}"),
             Source::Flag(name) => write!(f, "cli: {name}"),
+            Source::StepDebug => f.write_str("step debug logging"),
         }
     }
 }

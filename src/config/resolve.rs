@@ -36,6 +36,20 @@ pub struct Resolved {
     pub warnings: Vec<String>,
 }
 
+/// Where a setting can be decided. The first level that says anything decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Level {
+    Flags,
+    /// The inputs of the action.
+    Inputs,
+    /// The procedure's own keys.
+    Procedure,
+    /// The section `loop` of the files, and the variables that stand for it.
+    Loop,
+}
+
+const LEVELS: [Level; 4] = [Level::Flags, Level::Inputs, Level::Procedure, Level::Loop];
+
 /// The layers, and what can be asked of all of them together.
 #[derive(Debug)]
 pub struct Catalogue<'a> {
@@ -57,7 +71,7 @@ pub struct ProcedureInfo {
 impl<'a> Catalogue<'a> {
     /// Sorts the layers by precedence; those of equal rank keep their order.
     pub fn new(layers: &'a mut Vec<Layer>) -> Self {
-        layers.sort_by_key(|layer| rank(&layer.source));
+        layers.sort_by_key(|layer| layer.source.rank());
         Catalogue { layers }
     }
 
@@ -139,48 +153,39 @@ impl<'a> Catalogue<'a> {
         })
     }
 
-    /// What the flags say of a setting of `loop`.
-    fn flag<T>(&self, get: &impl Fn(&LoopSettings) -> Option<T>) -> Option<Sourced<T>> {
-        pick(
-            self.top_down()
-                .filter(|layer| layer.source.outranks_procedures())
-                .map(|layer| (layer, &layer.settings.defaults)),
-            get,
-        )
-    }
-
-    /// What the procedure says.
-    fn own<T>(
+    /// What is said of a setting of `loop` at one level.
+    fn at<T>(
         &self,
+        level: Level,
         procedure: &str,
         get: &impl Fn(&LoopSettings) -> Option<T>,
     ) -> Option<Sourced<T>> {
         let said = self.top_down().filter_map(|layer| {
-            let procedure = layer.settings.procedures.get(procedure)?;
-            Some((layer, &procedure.overrides))
+            let is_flag = layer.source.rank() >= Source::Flag("").rank();
+            let is_given = layer.source.outranks_procedures();
+            let settings = match level {
+                Level::Flags => is_flag.then_some(&layer.settings.defaults),
+                Level::Inputs => (is_given && !is_flag).then_some(&layer.settings.defaults),
+                Level::Procedure => {
+                    let own = layer.settings.procedures.get(procedure);
+                    own.map(|procedure| &procedure.overrides)
+                }
+                Level::Loop => (!is_given).then_some(&layer.settings.defaults),
+            };
+            Some((layer, settings?))
         });
         pick(said, get)
     }
 
-    /// What the section `loop` says, the flags aside.
-    fn default<T>(&self, get: &impl Fn(&LoopSettings) -> Option<T>) -> Option<Sourced<T>> {
-        pick(
-            self.top_down()
-                .filter(|layer| !layer.source.outranks_procedures())
-                .map(|layer| (layer, &layer.settings.defaults)),
-            get,
-        )
-    }
-
-    /// A setting in force: a flag, else the procedure's own, else the loop's. The built-in layer has them all.
+    /// A setting in force. The built-in layer has them all.
     fn setting<T>(
         &self,
         procedure: &str,
         get: impl Fn(&LoopSettings) -> Option<T>,
     ) -> Result<Sourced<T>, Error> {
-        self.flag(&get)
-            .or_else(|| self.own(procedure, &get))
-            .or_else(|| self.default(&get))
+        LEVELS
+            .into_iter()
+            .find_map(|level| self.at(level, procedure, &get))
             .ok_or_else(|| Error::new(ErrorKind::Internal, "a built-in default is missing"))
     }
 
@@ -189,17 +194,6 @@ impl<'a> Catalogue<'a> {
             .iter()
             .find(|layer| layer.source == *source && layer.settings.places.contains_key(key))
             .and_then(|layer| layer.settings.places.get(key))
-    }
-}
-
-/// The precedence of a source.
-fn rank(source: &Source) -> u8 {
-    match source {
-        Source::BuiltIn => 0,
-        Source::Global(_) => 1,
-        Source::Workspace(_) | Source::Config(_) => 2,
-        Source::Variable(_) => 3,
-        Source::Flag(_) => 4,
     }
 }
 
@@ -231,10 +225,11 @@ pub fn resolve(catalogue: &Catalogue, request: Request) -> Result<Resolved, Erro
     let name = procedure.as_str();
     let limit = limit(catalogue, name)?;
     let run_timeout = catalogue.setting(name, |s| s.run_timeout)?;
-    if request.in_actions && limit.value == Limit::Unlimited && run_timeout.value.at().is_none() {
+    let is_bounded = run_timeout.source.is_given() && run_timeout.value.at().is_some();
+    if request.in_actions && limit.value == Limit::Unlimited && !is_bounded {
         let message = "an unlimited number of iterations needs another bound under GitHub Actions";
         return Err(Error::new(ErrorKind::Config, message).hint(
-            "set a run timeout (`--run-timeout 5h`, `loop.run_timeout`), or a number of iterations",
+            "set a run timeout (`--run-timeout 5h`, the input `run-timeout`, `loop.run_timeout`), or a number of iterations",
         ));
     }
     let plan = Plan {
@@ -269,20 +264,16 @@ pub fn resolve(catalogue: &Catalogue, request: Request) -> Result<Resolved, Erro
 fn warnings(catalogue: &Catalogue, procedure: &str) -> Vec<String> {
     let command = |s: &LoopSettings| s.ai_cmd.clone();
     let alias = |s: &LoopSettings| s.ai_cmd_alias.clone();
-    let levels = [
-        (catalogue.flag(&command), catalogue.flag(&alias)),
-        (
-            catalogue.own(procedure, &command),
-            catalogue.own(procedure, &alias),
-        ),
-        (catalogue.default(&command), catalogue.default(&alias)),
-    ];
     // Only the highest level that says anything decides; what stands below it is overridden, as it should be.
-    let deciding = levels
+    let deciding = LEVELS
         .into_iter()
+        .map(|level| {
+            let command = catalogue.at(level, procedure, &command);
+            (command, catalogue.at(level, procedure, &alias))
+        })
         .find(|(command, alias)| command.is_some() || alias.is_some());
     match deciding {
-        Some((Some(command), Some(alias))) if rank(&alias.source) >= rank(&command.source) => {
+        Some((Some(command), Some(alias))) if alias.source.rank() >= command.source.rank() => {
             let (command, alias) = (command.source, alias.source);
             vec![format!(
                 "the AI command ({command}) wins over the alias ({alias}), which has no effect"
@@ -328,7 +319,7 @@ fn phases(
     Ok(phases)
 }
 
-/// `--max-iterations` and `--unlimited`, then the procedure's mode and number, then the loop's.
+/// `--max-iterations` and `--unlimited`, the inputs of that name, then the procedure's mode and number, then the loop's.
 fn limit(catalogue: &Catalogue, procedure: &str) -> Result<Sourced<Limit>, Error> {
     fn mode(settings: &LoopSettings) -> Option<IterationMode> {
         settings.iteration_mode
@@ -342,30 +333,32 @@ fn limit(catalogue: &Catalogue, procedure: &str) -> Result<Sourced<Limit>, Error
         mode.filter(|mode| mode.value == IterationMode::Unlimited)
             .map(|mode| mode.map(|_| Limit::Unlimited))
     };
-    if let Some(limit) = catalogue
-        .flag(&number)
-        .or_else(|| unlimited(catalogue.flag(&mode)))
-    {
-        return Ok(limit);
+    for level in [Level::Flags, Level::Inputs] {
+        if let Some(limit) = catalogue
+            .at(level, procedure, &number)
+            .or_else(|| unlimited(catalogue.at(level, procedure, &mode)))
+        {
+            return Ok(limit);
+        }
     }
-    let own_mode = catalogue.own(procedure, &mode);
+    let own_mode = catalogue.at(Level::Procedure, procedure, &mode);
     if let Some(limit) = unlimited(own_mode.clone()) {
         return Ok(limit);
     }
-    if let Some(limit) = catalogue.own(procedure, &number) {
+    if let Some(limit) = catalogue.at(Level::Procedure, procedure, &number) {
         return Ok(limit);
     }
     // A procedure that asks for a number without giving one gets the loop's number, whatever the loop's mode.
     let loop_mode = match own_mode {
         Some(_) => None,
-        None => unlimited(catalogue.default(&mode)),
+        None => unlimited(catalogue.at(Level::Loop, procedure, &mode)),
     };
     loop_mode
-        .or_else(|| catalogue.default(&number))
+        .or_else(|| catalogue.at(Level::Loop, procedure, &number))
         .ok_or_else(|| Error::new(ErrorKind::Internal, "a built-in default is missing"))
 }
 
-/// `--ai-cmd`, `--ai-cmd-alias`, the procedure's command, the procedure's alias, the loop's command, the loop's alias.
+/// `--ai-cmd`, `--ai-cmd-alias`, the inputs, the procedure's command, the procedure's alias, the loop's command, the loop's alias.
 fn agent(catalogue: &Catalogue, procedure: &str) -> Result<Agent, Error> {
     fn command(settings: &LoopSettings) -> Option<super::CommandLine> {
         settings.ai_cmd.clone()
@@ -373,28 +366,23 @@ fn agent(catalogue: &Catalogue, procedure: &str) -> Result<Agent, Error> {
     fn alias(settings: &LoopSettings) -> Option<AliasName> {
         settings.ai_cmd_alias.clone()
     }
-    let direct = |command: Sourced<super::CommandLine>| {
-        Ok(Agent {
-            command: command.value,
-            provenance: command.source.to_string(),
-        })
-    };
-    let own_key = format!("procedures.{procedure}.ai_cmd_alias");
-    if let Some(command) = catalogue.flag(&command) {
-        direct(command)
-    } else if let Some(name) = catalogue.flag(&alias) {
-        aliased(catalogue, name, "")
-    } else if let Some(command) = catalogue.own(procedure, &command) {
-        direct(command)
-    } else if let Some(name) = catalogue.own(procedure, &alias) {
-        aliased(catalogue, name, &own_key)
-    } else if let Some(command) = catalogue.default(&command) {
-        direct(command)
-    } else if let Some(name) = catalogue.default(&alias) {
-        aliased(catalogue, name, "loop.ai_cmd_alias")
-    } else {
-        Err(no_agent(catalogue, procedure))
+    for level in LEVELS {
+        if let Some(command) = catalogue.at(level, procedure, &command) {
+            return Ok(Agent {
+                command: command.value,
+                provenance: command.source.to_string(),
+            });
+        }
+        if let Some(name) = catalogue.at(level, procedure, &alias) {
+            let key = match level {
+                Level::Flags | Level::Inputs => String::new(),
+                Level::Procedure => format!("procedures.{procedure}.ai_cmd_alias"),
+                Level::Loop => "loop.ai_cmd_alias".to_owned(),
+            };
+            return aliased(catalogue, name, &key);
+        }
     }
+    Err(no_agent(catalogue, procedure))
 }
 
 fn aliased(catalogue: &Catalogue, name: Sourced<AliasName>, key: &str) -> Result<Agent, Error> {
@@ -410,7 +398,7 @@ fn aliased(catalogue: &Catalogue, name: Sourced<AliasName>, key: &str) -> Result
         });
     }
     let kind = match name.source {
-        Source::Flag(_) => ErrorKind::Usage,
+        Source::Flag(_) | Source::Input(_) => ErrorKind::Usage,
         _ => ErrorKind::Config,
     };
     let at = match catalogue.place(&name.source, key) {
@@ -442,6 +430,7 @@ fn no_agent(catalogue: &Catalogue, procedure: &str) -> Error {
             names.join(", ")
         ))
         .hint("or give a command line that reads the prompt on standard input: --ai-cmd \"claude -p\"")
+        .hint("in a workflow: `agent: claude` or `ai-cmd: claude -p` under `with:`")
         .hint("or set ROODA_LOOP_AI_CMD_ALIAS or ROODA_LOOP_AI_CMD in the environment")
         .hint(format_args!(
             "or set it in rooda-config.yml, in the workspace or the global one: `loop.ai_cmd_alias`, `loop.ai_cmd`{keys}"

@@ -234,6 +234,11 @@ impl CommandLine {
         first.into_iter().chain(second.map(String::as_str))
     }
 
+    /// The program that does the work: the one that `env` is to start, if it is `env`.
+    pub fn program(&self) -> &str {
+        self.programs().last().unwrap_or_default()
+    }
+
     /// A word that only a shell would understand.
     pub fn shell_sign(&self) -> Option<&str> {
         let signs = ["|", "||", "&", "&&", ";", "<", ">", ">>", "2>&1"];

@@ -2,6 +2,9 @@
 //!
 //! A reader that does not read (a paused terminal, a full pipe) blocks that thread and nothing else: timeouts and signals
 //! go on working. Whoever produces much asks [`Console::room`] first.
+//!
+//! In the action both are one stream, because the runner does not keep the order of two, and nothing leaves here with
+//! a secret in it.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
@@ -11,6 +14,8 @@ use std::thread;
 use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
+
+use crate::redact::{RedactedStream, Secrets};
 
 /// How much may wait to be written before producers should pause.
 const BACKLOG: usize = 1 << 20;
@@ -23,6 +28,9 @@ enum Target {
 
 enum Message {
     Write(Target, Vec<u8>),
+    /// Past the guard: this is how the runner learns what to mask.
+    Unguarded(Vec<u8>),
+    Guard(RedactedStream),
     Status(Option<String>),
     Flush(oneshot::Sender<Option<io::Error>>),
 }
@@ -55,6 +63,7 @@ impl Console {
             drawn: false,
             mid_line: false,
             lost: None,
+            guard: None,
         };
         thread::Builder::new()
             .name("console".to_owned())
@@ -82,6 +91,18 @@ impl Console {
 
     pub fn err(&self, bytes: Vec<u8>) {
         self.write(Target::Err, bytes);
+    }
+
+    /// From here on everything goes to standard output, and no secret with it.
+    pub fn guard(&self, secrets: &Secrets) {
+        self.sender.send(Message::Guard(secrets.stream())).ok();
+    }
+
+    /// Writes past the guard.
+    pub fn unguarded(&self, text: String) {
+        let bytes = text.into_bytes();
+        self.backlog.fetch_add(bytes.len(), Ordering::Relaxed);
+        self.sender.send(Message::Unguarded(bytes)).ok();
     }
 
     pub fn status(&self, line: Option<String>) {
@@ -167,6 +188,7 @@ struct Writer {
     mid_line: bool,
     /// Why something did not reach standard output.
     lost: Option<io::Error>,
+    guard: Option<RedactedStream>,
 }
 
 impl Writer {
@@ -178,15 +200,13 @@ impl Writer {
             match message {
                 Message::Write(target, bytes) => {
                     self.erase(&mut standard_err);
-                    match target {
-                        Target::Out => {
-                            let written = standard_out.write_all(&bytes);
-                            let lost = written.and_then(|()| standard_out.flush()).err();
-                            let lost =
-                                lost.filter(|error| error.kind() != io::ErrorKind::BrokenPipe);
-                            self.lost = self.lost.take().or(lost);
+                    match (&mut self.guard, target) {
+                        (Some(guard), _) => {
+                            let shown = guard.feed(&bytes);
+                            self.out(&mut standard_out, &shown);
                         }
-                        Target::Err => {
+                        (None, Target::Out) => self.out(&mut standard_out, &bytes),
+                        (None, Target::Err) => {
                             standard_err.write_all(&bytes).ok();
                         }
                     }
@@ -194,8 +214,16 @@ impl Writer {
                         self.mid_line = *last != b'\n';
                     }
                     self.draw(&mut standard_err);
-                    self.backlog.fetch_sub(bytes.len(), Ordering::Relaxed);
-                    self.room.notify_one();
+                    self.written(bytes.len());
+                }
+                Message::Unguarded(bytes) => {
+                    self.release(&mut standard_out);
+                    self.out(&mut standard_out, &bytes);
+                    self.written(bytes.len());
+                }
+                Message::Guard(guard) => {
+                    self.release(&mut standard_out);
+                    self.guard = Some(guard);
                 }
                 Message::Status(status) => {
                     self.erase(&mut standard_err);
@@ -203,10 +231,31 @@ impl Writer {
                     self.draw(&mut standard_err);
                 }
                 Message::Flush(done) => {
+                    self.release(&mut standard_out);
                     done.send(self.lost.take()).ok();
                 }
             }
         }
+    }
+
+    fn out(&mut self, standard_out: &mut impl Write, bytes: &[u8]) {
+        let written = standard_out.write_all(bytes);
+        let lost = written.and_then(|()| standard_out.flush()).err();
+        let lost = lost.filter(|error| error.kind() != io::ErrorKind::BrokenPipe);
+        self.lost = self.lost.take().or(lost);
+    }
+
+    /// Writes what the guard held back because a secret might have begun there.
+    fn release(&mut self, standard_out: &mut impl Write) {
+        if let Some(guard) = &mut self.guard {
+            let held = guard.finish();
+            self.out(standard_out, &held);
+        }
+    }
+
+    fn written(&self, count: usize) {
+        self.backlog.fetch_sub(count, Ordering::Relaxed);
+        self.room.notify_one();
     }
 
     fn erase(&mut self, standard_err: &mut impl Write) {

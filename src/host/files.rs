@@ -3,15 +3,15 @@
 use std::env;
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use rustix::fs::OFlags;
+use rustix::fs::{Access, OFlags, access};
 use tempfile::TempDir;
 
 /// More than any model can read. What is larger was not meant to be a prompt.
-const LARGEST_TEXT: u64 = 16 << 20;
+pub(super) const LARGEST_TEXT: u64 = 16 << 20;
 
 /// Reads a configuration file; `None` if there is none.
 pub fn read_text_file(path: &Path) -> Result<Option<String>> {
@@ -20,11 +20,6 @@ pub fn read_text_file(path: &Path) -> Result<Option<String>> {
         Err(error) if is_not_found(&error) => Ok(None),
         Err(error) => Err(error),
     }
-}
-
-/// Reads a prompt file. Only a regular file will do: a pipe would give its text once, or block for good.
-pub fn read_prompt(path: &Path) -> Result<String> {
-    read_regular(path)
 }
 
 fn read_regular(path: &Path) -> Result<String> {
@@ -88,10 +83,10 @@ pub fn enter(directory: &Path) -> Result<()> {
 
 /// Finds a program as the shell would: a path as it is, a name in the folders of `path`. The error says what is wrong
 /// with a path.
-pub fn find_program(name: &str, path: &str) -> Result<PathBuf, &'static str> {
+pub(super) fn find_program(name: &str, path: &str) -> Result<PathBuf, &'static str> {
     let runnable = |candidate: &Path| {
-        fs::metadata(candidate)
-            .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+        fs::metadata(candidate).is_ok_and(|file| file.is_file())
+            && access(candidate, Access::EXEC_OK).is_ok()
     };
     if name.contains('/') {
         let candidate = PathBuf::from(name);
@@ -109,7 +104,7 @@ pub fn find_program(name: &str, path: &str) -> Result<PathBuf, &'static str> {
 }
 
 /// The program in the first line of a script, if it is not there.
-pub fn missing_interpreter(program: &Path) -> Option<String> {
+pub(super) fn missing_interpreter(program: &Path) -> Option<String> {
     let mut beginning = [0; 256];
     let count = File::open(program).ok()?.read(&mut beginning).ok()?;
     let text = String::from_utf8_lossy(&beginning[..count]);

@@ -219,7 +219,8 @@ impl Folder {
         Err(Errno::EXIST.into())
     }
 
-    fn sub_of_same_system(&self, name: &OsStr) -> io::Result<Self> {
+    /// Opens a folder in this one, unless another file system begins there.
+    pub(super) fn sub_of_same_system(&self, name: &OsStr) -> io::Result<Self> {
         let folder = self.sub(name)?;
         if folder.stat()?.st_dev != self.stat()?.st_dev {
             return Err(Errno::XDEV.into());

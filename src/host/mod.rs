@@ -8,29 +8,40 @@
 mod clock;
 mod command_files;
 mod console;
+mod credentials;
 mod files;
 mod folder;
+mod helper;
 mod log;
+mod ownership;
 mod process;
+mod reader;
 mod run_dir;
 mod signals;
+mod tenant;
 #[cfg(test)]
 mod trial;
 
 pub use clock::Clock;
 pub use command_files::{CommandFile, CommandFiles};
 pub use console::{Console, Sink};
+pub use credentials::{TakenCredentials, checkout_tokens, put_back_credentials, take_credentials};
 pub use files::{
-    current_program, enter, exists, find_program, missing_interpreter, read_any, read_prompt,
-    read_stdin, read_text_file, throw_away_folder, write_file,
+    current_program, enter, exists, read_any, read_stdin, read_text_file, throw_away_folder,
+    write_file,
 };
+pub use helper::{Helper, Program, serve_helper};
 pub use log::start_log;
+pub use ownership::{GivenBack, give_back, owner};
 pub use process::{
-    Command, Confinement, Heard, Jail, LandlockStatus, Limits, Ran, Supervisor, private_gid,
+    Attempt, Command, Confinement, Heard, Jail, LandlockStatus, Limits, Place, ProbeTargets, Ran,
+    SecondSignal, Supervisor, is_init, private_gid, probe, protect, run_probe, run_probe_of,
     run_quietly,
 };
+pub use reader::{Reader, Workspace};
 pub use run_dir::{RunDir, run_dir_base};
 pub use signals::Signals;
+pub use tenant::{group_of, is_folder, is_root, random_word, settle};
 
 use std::collections::BTreeMap;
 

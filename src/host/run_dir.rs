@@ -79,7 +79,7 @@ impl RunDir {
     /// Adds a line to a file.
     pub fn append(&mut self, name: &str, line: &[u8]) -> io::Result<()> {
         if !self.appended.contains_key(name) {
-            let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE;
+            let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE;
             let file = self.run.file(plain(name)?, flags)?;
             self.appended.insert(name.to_owned(), file);
         }

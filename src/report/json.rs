@@ -1,8 +1,8 @@
-//! An event as a JSON object, for `--log-format json`.
+//! An event as a JSON object, for `--log-format json` and the events file of the action.
 
 use serde_json::{Value, json};
 
-use crate::event::{Completed, What};
+use crate::event::{Completed, Event, What};
 use crate::iteration::{Failure, Outcome};
 use crate::plan::Limit;
 
@@ -99,6 +99,20 @@ pub(super) fn event_json(what: &What) -> Option<Value> {
             "stddev_ms": stats.stddev().as_millis() as u64,
         }),
     })
+}
+
+/// An event as a line of the events file. The ticks of a running agent are left out: they tell nothing afterwards.
+pub fn event_line(event: &Event) -> Option<String> {
+    if matches!(event.what, What::Running { .. }) {
+        return None;
+    }
+    let mut object = json!({
+        "time": event.at.time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string(),
+    });
+    if let (Value::Object(object), Value::Object(event)) = (&mut object, event_json(&event.what)?) {
+        object.extend(event);
+    }
+    Some(object.to_string())
 }
 
 fn completed_json(completed: &Completed) -> Value {

@@ -7,6 +7,7 @@ use tracing::Level;
 use crate::config::{LogFormat, TimestampFormat};
 use crate::event::Moment;
 use crate::iteration::inert;
+use crate::report::workflow::inert_line;
 
 /// How lines look.
 #[derive(Debug, Clone)]
@@ -14,6 +15,8 @@ pub struct LineStyle {
     pub format: LogFormat,
     pub timestamps: TimestampFormat,
     pub colour: bool,
+    /// Whether a runner reads the log, which obeys what looks like a command.
+    pub for_runner: bool,
     pub zone: TimeZone,
 }
 
@@ -37,7 +40,13 @@ impl LineStyle {
     pub fn line(&self, line: &LogLine) -> String {
         match self.format {
             LogFormat::Json if line.is_continuation => String::new(),
+            // In JSON these characters stand nowhere but in texts, where they have another spelling.
+            LogFormat::Json if self.for_runner => json_line(line).replace("##[", "##\\u005b"),
             LogFormat::Json => json_line(line),
+            LogFormat::Text if self.for_runner => {
+                let text = self.text_line(line);
+                format!("{}\n", inert_line(text.trim_end_matches('\n')))
+            }
             LogFormat::Text => self.text_line(line),
         }
     }
@@ -116,6 +125,7 @@ mod tests {
             format: LogFormat::Text,
             timestamps,
             colour: false,
+            for_runner: false,
             zone: TimeZone::fixed(jiff::tz::offset(1)),
         }
     }
@@ -148,6 +158,27 @@ mod tests {
     fn a_message_cannot_begin_a_line_of_its_own() {
         let shown = style(TimestampFormat::None).line(&line("a\nb\r\nc", Level::INFO));
         assert_eq!(shown, "a\\nb\\r\\nc\n");
+    }
+
+    #[test]
+    fn a_runner_obeys_nothing_in_a_line() {
+        let mut style = style(TimestampFormat::None);
+        style.for_runner = true;
+        for message in [
+            "::error::x",
+            " ::set-output name=a::b",
+            "a ##[error]x",
+            "###[x]",
+        ] {
+            let shown = style.line(&line(message, Level::INFO));
+            assert!(!shown.trim_start().starts_with("::"), "{shown}");
+            assert!(!shown.contains("##["), "{shown}");
+        }
+        style.format = LogFormat::Json;
+        let shown = style.line(&line("###[error]x", Level::INFO));
+        assert!(!shown.contains("##["), "{shown}");
+        let object: Value = serde_json::from_str(&shown).unwrap_or_default();
+        assert_eq!(object["message"], "###[error]x");
     }
 
     #[test]

@@ -71,6 +71,11 @@ impl Outputs {
         }
     }
 
+    /// More has become known that must not be told.
+    pub fn hide(&mut self, secrets: Secrets) {
+        self.secrets = secrets;
+    }
+
     pub fn record(&mut self, event: &Event) {
         let now = event.at.since_start;
         self.duration = now.saturating_sub(self.started);

@@ -10,13 +10,17 @@
 
 mod harness;
 
+mod action;
 mod configuration;
+mod credentials;
 mod demo;
 mod docs;
 mod dry_run;
 mod help;
+mod helper;
 mod house;
 mod interrupt;
+mod jail;
 mod list_info;
 mod log;
 mod outcome;

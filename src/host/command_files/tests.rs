@@ -200,7 +200,10 @@ fn whatever_an_agent_makes_of_the_command_files_they_are_put_right() {
             .write(CommandFile::Output, b"status=aborted\n")
             .unwrap();
         runner.must_hold("status=aborted\n", attack);
-        assert_eq!((runner.of_rooda().len(), attack), planted);
+        // Only root can remove a folder that was closed to everybody. It no longer bears the name, in any case.
+        if rustix::process::geteuid().is_root() {
+            assert_eq!((runner.of_rooda().len(), attack), planted);
+        }
         assert_eq!(files.restore(), Vec::<String>::new(), "{attack}");
         runner.must_hold("status=aborted\n", attack);
     }

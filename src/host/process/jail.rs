@@ -99,6 +99,11 @@ impl Jail {
         self.bars.uid.as_raw()
     }
 
+    /// All that the agent sees of the environment.
+    pub fn environment(&self) -> &BTreeMap<String, String> {
+        &self.environment
+    }
+
     /// The same jail for somebody who needs other variables.
     #[must_use]
     pub fn with_environment(&self, environment: BTreeMap<String, String>) -> Jail {
@@ -244,5 +249,7 @@ fn free_gid(groups: &str, taken: &[u32]) -> u32 {
     (FIRST_GID..).find(is_free).unwrap_or(FIRST_GID)
 }
 
+#[cfg(test)]
+pub(super) mod cell;
 #[cfg(test)]
 mod tests;

@@ -8,11 +8,20 @@
 mod jail;
 mod landlock;
 mod pipes;
+mod probe;
+mod protect;
 mod spawn;
 mod supervise;
 mod tree;
+mod user;
 
 pub use jail::{Confinement, Jail, private_gid};
 pub use landlock::LandlockStatus;
+pub use probe::{Attempt, ProbeTargets, probe, run_probe, run_probe_of};
+pub use protect::protect;
 pub use spawn::run_quietly;
-pub use supervise::{Command, Heard, Limits, Ran, Supervisor};
+pub use supervise::{Command, Heard, Limits, Place, Ran, SecondSignal, Supervisor};
+pub use user::is_init;
+
+#[cfg(test)]
+mod first_process;

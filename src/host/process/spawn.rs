@@ -9,13 +9,13 @@ use anyhow::{Context, Result, bail};
 use rustix::pipe::fcntl_setpipe_size;
 use rustix::process::{Signal, set_parent_process_death_signal, setsid};
 
-use super::jail::Jail;
+use super::supervise::Place;
 
 /// Large pipes let a talkative agent run on while rooda is busy elsewhere.
 const PIPE_SIZE: usize = 1 << 20;
 
 /// Starts a command in a session and process group of its own, with pipes for its three streams.
-pub(super) fn spawn(words: &[String], jail: Option<&Jail>) -> io::Result<Child> {
+pub(super) fn spawn(words: &[String], place: Place) -> io::Result<Child> {
     let (program, arguments) = words
         .split_first()
         .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
@@ -25,9 +25,16 @@ pub(super) fn spawn(words: &[String], jail: Option<&Jail>) -> io::Result<Child> 
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    match jail {
-        Some(jail) => jail.confine(&mut command),
-        None => detach(&mut command),
+    match place {
+        Place::Jail(jail) => jail.confine(&mut command),
+        Place::Here => detach(&mut command),
+        Place::Root {
+            environment,
+            directory,
+        } => {
+            command.env_clear().envs(environment).current_dir(directory);
+            detach(&mut command);
+        }
     }
     let child = command.spawn()?;
     // Where the system allows no larger pipes, the ordinary ones do.

@@ -1,19 +1,22 @@
 //! One agent from its start to the end of its last process.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::future::pending;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::Child;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal as Kill, set_child_subreaper};
+use rustix::process::{Pid, Signal as Kill, Uid, WaitOptions, set_child_subreaper, waitpid};
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 
+use super::jail::Jail;
 use super::pipes::Pipes;
 use super::spawn::spawn;
-use super::tree::{Tree, own_children};
+use super::tree::{Reach, Tree, own_children};
+use super::user::is_init;
 use crate::host::{Console, Signals};
 use crate::iteration::{self, Cut, End, Tail};
 use crate::signal::Signal;
@@ -25,6 +28,9 @@ const DRAIN_PAUSE: Duration = Duration::from_millis(100);
 /// What the agent left behind gets no more time than this to end, whatever the grace is.
 const LEFTOVER_GRACE: Duration = Duration::from_secs(1);
 
+/// A job that was cancelled has ten seconds to save what there is.
+const CANCEL_GRACE: Duration = Duration::from_secs(2);
+
 /// How long SIGKILL may take. Only a process that hangs in the kernel is still there after that.
 const GIVE_UP: Duration = Duration::from_secs(5);
 
@@ -34,11 +40,43 @@ const HURRY: Duration = Duration::from_millis(500);
 /// Some programs (`timeout`, wrappers) send a signal twice. That is not somebody pressing Ctrl+C again.
 const SAME_SIGNAL: Duration = Duration::from_millis(100);
 
+/// What a second signal to rooda means while it ends the agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SecondSignal {
+    /// Somebody at a terminal has lost patience.
+    Terminal,
+    /// Nothing: whoever runs rooda in a script may send as many as they like.
+    Script,
+    /// The runner has lost patience, and has hardly had any to begin with.
+    Action,
+}
+
 #[derive(Debug)]
 pub struct Command<'a> {
     pub words: &'a [String],
     /// What it gets on standard input.
     pub input: &'a [u8],
+    pub place: Place<'a>,
+}
+
+/// Where a command runs, and as whom.
+#[derive(Debug, Clone, Copy)]
+pub enum Place<'a> {
+    /// Where rooda runs, with all that rooda has.
+    Here,
+    Jail(&'a Jail),
+    /// In a folder, as rooda's user, with these variables and no others. What it leaves running are services for the
+    /// agents to come, and go on.
+    Root {
+        environment: &'a BTreeMap<String, String>,
+        directory: &'a Path,
+    },
+}
+
+impl Place<'_> {
+    fn keeps_services(self) -> bool {
+        matches!(self, Place::Root { .. })
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -81,18 +119,44 @@ pub struct Ran {
 pub struct Supervisor {
     foreign: HashSet<Pid>,
     children: Stream,
-    interactive: bool,
+    second_signal: SecondSignal,
 }
 
 impl Supervisor {
-    /// From here on, orphans of the agent come to rooda. `interactive`: a second signal means at once.
-    pub fn new(interactive: bool) -> io::Result<Self> {
+    /// From here on, orphans of the agent come to rooda.
+    pub fn new(second_signal: SecondSignal) -> io::Result<Self> {
         set_child_subreaper(Pid::from_raw(1))?;
         Ok(Supervisor {
             foreign: own_children().unwrap_or_default().into_iter().collect(),
             children: signal(SignalKind::child())?,
-            interactive,
+            second_signal,
         })
+    }
+
+    /// Takes the status of everything that was left to rooda and has ended. For between two runs, when no child of rooda
+    /// is waited for by anybody else.
+    pub fn reap_strays(&mut self) {
+        for pid in own_children().unwrap_or_default() {
+            // The first process of a container is the last resort of all; elsewhere foreign children are not ours.
+            if (is_init() || !self.foreign.contains(&pid))
+                && matches!(waitpid(Some(pid), WaitOptions::NOHANG), Ok(Some(_)))
+            {
+                // The number may go to another process now.
+                self.foreign.remove(&pid);
+            }
+        }
+    }
+
+    fn reach(&self, place: Place) -> Reach {
+        match place {
+            Place::Jail(jail) if is_init() => match Uid::from_raw(jail.uid()) {
+                // Root's services are no different from root's agent.
+                Uid::ROOT if !self.foreign.is_empty() => Reach::Descendants,
+                Uid::ROOT => Reach::Everybody,
+                user => Reach::User(user),
+            },
+            Place::Jail(_) | Place::Here | Place::Root { .. } => Reach::Descendants,
+        }
     }
 
     /// Runs a command. An error means that it could not be started.
@@ -104,7 +168,7 @@ impl Supervisor {
         console: &Console,
         mut heard: impl FnMut(Heard),
     ) -> io::Result<Ran> {
-        let mut child = spawn(command.words, None)?;
+        let mut child = spawn(command.words, command.place)?;
         let pipes = Pipes::new(&mut child, command.input, limits.buffer, console);
         let pipes = pipes.inspect_err(|_| {
             // It runs, but nobody could hear it.
@@ -113,19 +177,34 @@ impl Supervisor {
         })?;
         let leader = Pid::from_child(&child);
         let mut run = Run {
-            tree: Tree::new(leader, &self.foreign),
+            tree: Tree::new(leader, self.reach(command.place), &self.foreign),
             pipes,
             limits,
             children: &mut self.children,
             signals,
-            interactive: self.interactive,
+            second_signal: self.second_signal,
             interrupted: None,
             started: Instant::now(),
         };
         let cut = run.watch(&mut heard).await;
         let mut left_behind = 0;
         let grace = match cut {
+            Some(Cut::Interrupted(_)) => run.interrupt_grace(),
             Some(_) => limits.grace,
+            None if command.place.keeps_services() => {
+                run.drain(&mut heard).await;
+                let tail = run.pipes.into_tail();
+                let end = status(&mut child)?;
+                self.foreign.extend(own_children().unwrap_or_default());
+                return Ok(Ran {
+                    end,
+                    output: tail,
+                    left_behind: 0,
+                    survivors: 0,
+                    unseen: false,
+                    interrupted: None,
+                });
+            }
             None => {
                 run.drain(&mut heard).await;
                 left_behind = run.tree.living().len();
@@ -168,7 +247,7 @@ struct Run<'a> {
     limits: Limits,
     children: &'a mut Stream,
     signals: &'a mut Signals,
-    interactive: bool,
+    second_signal: SecondSignal,
     interrupted: Option<(Signal, Instant)>,
     started: Instant,
 }
@@ -249,6 +328,24 @@ impl Run<'_> {
         }
     }
 
+    /// The grace after a signal to rooda.
+    fn interrupt_grace(&self) -> Duration {
+        match self.second_signal {
+            SecondSignal::Action => self.limits.grace.min(CANCEL_GRACE),
+            SecondSignal::Terminal | SecondSignal::Script => self.limits.grace,
+        }
+    }
+
+    /// Whether a signal that is not the first one ends the grace.
+    fn is_last_straw(&self, (first, at): (Signal, Instant), signal: Signal) -> bool {
+        let is_another = at.elapsed() > SAME_SIGNAL;
+        match self.second_signal {
+            SecondSignal::Terminal => is_another,
+            SecondSignal::Action => is_another || signal != first,
+            SecondSignal::Script => false,
+        }
+    }
+
     /// Ends every process that is left: SIGTERM, the grace, SIGKILL. Goes on reading and listening meanwhile. Answers
     /// with the number of those that could not be ended.
     async fn end_tree(&mut self, grace: Duration, heard: &mut impl FnMut(Heard)) -> usize {
@@ -292,9 +389,10 @@ impl Run<'_> {
                     None => {
                         self.interrupted = Some((signal, now));
                         heard(Heard::Interrupted(signal));
+                        kill_at = kill_at.min(now + self.interrupt_grace());
                     }
-                    Some((_, first)) => {
-                        if self.interactive && first.elapsed() > SAME_SIGNAL {
+                    Some(first) => {
+                        if self.is_last_straw(first, signal) {
                             kill_at = kill_at.min(now);
                         }
                     }

@@ -6,20 +6,38 @@ use std::io;
 use std::sync::LazyLock;
 
 use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process, kill_process_group, waitid,
+    Pid, Signal, Uid, WaitId, WaitIdOptions, WaitOptions, kill_process, kill_process_group, waitid,
     waitpid,
 };
+
+use super::user::{belongs_to, processes_of, signal_all, signal_user};
+
+/// Which processes are the agent's, and how signals get to them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// Those that descend from it, one by one.
+    Descendants,
+    /// All of its user, at once.
+    User(Uid),
+    /// All but rooda, at once.
+    Everybody,
+}
 
 #[derive(Debug)]
 pub(super) struct Tree<'a> {
     leader: Pid,
+    reach: Reach,
     /// Children that rooda had before its first agent. They are not the agent's, and are left alone.
     foreign: &'a HashSet<Pid>,
 }
 
 impl<'a> Tree<'a> {
-    pub(super) fn new(leader: Pid, foreign: &'a HashSet<Pid>) -> Self {
-        Tree { leader, foreign }
+    pub(super) fn new(leader: Pid, reach: Reach, foreign: &'a HashSet<Pid>) -> Self {
+        Tree {
+            leader,
+            reach,
+            foreign,
+        }
     }
 
     /// Whether the leader has ended. Its status stays with the kernel until the tree is gone.
@@ -31,7 +49,7 @@ impl<'a> Tree<'a> {
     /// Takes the status of orphans that came to rooda and have ended. The leader's is not taken here.
     pub(super) fn reap_orphans(&self) {
         for pid in own_children().unwrap_or_default() {
-            if pid != self.leader && !self.foreign.contains(&pid) {
+            if pid != self.leader && (!self.foreign.contains(&pid) || self.includes(pid)) {
                 waitpid(Some(pid), WaitOptions::NOHANG).ok();
             }
         }
@@ -40,7 +58,10 @@ impl<'a> Tree<'a> {
     /// Whether nothing is left of the tree. Only an empty list of children proves it: a process that forks and ends is
     /// seen dead while its child is seen nowhere, but then it is still on the list itself, waiting to be reaped.
     pub(super) fn is_gone(&self) -> bool {
-        self.leader_ended() && self.others().is_ok_and(|others| others.is_empty())
+        self.leader_ended()
+            && self.others().is_ok_and(|others| others.is_empty())
+            // Somebody else's child may be of the agent's user too.
+            && (!matches!(self.reach, Reach::User(_)) || self.living().is_empty())
     }
 
     /// Whether the children of rooda can be seen at all. Where they cannot, nothing proves that a tree is gone.
@@ -54,15 +75,34 @@ impl<'a> Tree<'a> {
         self.living().len().max(others)
     }
 
-    /// The children of rooda that are neither the leader nor foreign.
+    /// The children of rooda that are the agent's, without the leader.
     fn others(&self) -> io::Result<Vec<Pid>> {
         let mut others = own_children()?;
-        others.retain(|pid| *pid != self.leader && !self.foreign.contains(pid));
+        others.retain(|pid| *pid != self.leader && self.includes(*pid));
         Ok(others)
+    }
+
+    /// Whether a child of rooda is the agent's. What a service of `setup` leaves to rooda is not, whenever that comes.
+    fn includes(&self, pid: Pid) -> bool {
+        match self.reach {
+            Reach::User(user) => belongs_to(pid, user),
+            Reach::Descendants | Reach::Everybody => !self.foreign.contains(&pid),
+        }
     }
 
     /// Every process of the tree that is alive.
     pub(super) fn living(&self) -> Vec<Pid> {
+        match self.reach {
+            Reach::User(user) => {
+                let mut living = processes_of(user).unwrap_or_default();
+                living.retain(|pid| is_alive(*pid));
+                living
+            }
+            Reach::Descendants | Reach::Everybody => self.descendants(),
+        }
+    }
+
+    fn descendants(&self) -> Vec<Pid> {
         let mut living = Vec::new();
         let mut unseen = own_children().unwrap_or_default();
         unseen.retain(|pid| !self.foreign.contains(pid));
@@ -79,8 +119,20 @@ impl<'a> Tree<'a> {
         living
     }
 
-    /// Signals the group, which cannot be outrun by forking, and then all the rest.
+    /// Signals all of the tree: at once, if possible.
     pub(super) fn signal(&self, signal: Signal) {
+        let sent = match self.reach {
+            Reach::User(user) => signal_user(user, signal),
+            Reach::Everybody => signal_all(signal),
+            Reach::Descendants => return self.sweep(signal),
+        };
+        if sent.is_err() {
+            self.sweep(signal);
+        }
+    }
+
+    /// Signals the group, which cannot be outrun by forking, and then all the rest.
+    fn sweep(&self, signal: Signal) {
         kill_process_group(self.leader, signal).ok();
         for pid in self.living() {
             kill_process(pid, signal).ok();

@@ -1,5 +1,6 @@
 //! What reaches the first process when a job is cancelled, and what happens to those who do not listen.
 
+use std::fs;
 use std::time::Duration;
 
 use super::{Job, StepResult};
@@ -7,15 +8,15 @@ use crate::harness::wait_until;
 
 /// Says what it hears, and goes on.
 const DEAF: &str = "
-    trap 'echo INT; echo heard=INT >>$GITHUB_OUTPUT' INT
-    trap 'echo TERM; echo also=TERM >>$GITHUB_OUTPUT' TERM
+    trap 'echo heard=INT >>$GITHUB_OUTPUT; echo INT' INT
+    trap 'echo also=TERM >>$GITHUB_OUTPUT; echo TERM' TERM
     echo ready
-    while :; do sleep 0.02; [ -e /github/workspace/enough ] && exit 0; done";
+    while :; do sleep 0.02; [ -e enough ] && echo went on && touch went-on && exit 0; done";
 
 #[test]
 fn an_action_hears_sigint_then_sigterm_and_outlives_its_client() {
     let Some(job) = Job::new() else { return };
-    let job = job.delays_scaled(0.1).script(DEAF);
+    let job = job.delays_scaled(0.2).script(DEAF);
     let step = job.start();
     step.wait_for_log("ready");
     let outcome = step.cancel();
@@ -33,7 +34,7 @@ fn an_action_hears_sigint_then_sigterm_and_outlives_its_client() {
     assert_eq!(outcome.output("heard"), Some("INT"));
     assert_eq!(outcome.output("also"), Some("TERM"));
     assert!(
-        outcome.elapsed >= Duration::from_secs(1),
+        outcome.elapsed >= Duration::from_secs(2),
         "{:?}",
         outcome.elapsed
     );
@@ -43,6 +44,23 @@ fn an_action_hears_sigint_then_sigterm_and_outlives_its_client() {
     wait_until("the end of the container", || {
         (!job.is_running()).then_some(())
     });
+    assert_eq!(job.read("went-on"), "");
+}
+
+#[test]
+fn what_was_written_at_the_first_signal_can_be_seen_before_the_second() {
+    let Some(job) = Job::new() else { return };
+    let job = job.delays_scaled(0.05).script(DEAF);
+    let mut step = job.start();
+    step.wait_for_log("ready");
+    step.sigint();
+    step.wait_for_log("INT");
+    let written = fs::read_to_string(job.command_file("output")).unwrap();
+    assert_eq!(written, "heard=INT\n");
+    let outcome = step.cancel();
+    // It is not sent again.
+    let heard = outcome.log.iter().filter(|line| *line == "INT");
+    assert_eq!(heard.count(), 1, "{outcome}");
 }
 
 #[test]
@@ -83,7 +101,7 @@ fn an_action_that_ends_at_once_is_cancelled_all_the_same() {
         (outcome.outcome(), outcome.conclusion()),
         ("cancelled", "cancelled")
     );
-    assert!(outcome.elapsed < Duration::from_secs(5));
+    assert!(outcome.elapsed < Duration::from_secs(7));
     assert!(!job.is_running());
 }
 
@@ -116,7 +134,7 @@ fn a_step_that_runs_always_is_not_interrupted() {
 #[test]
 fn a_step_that_takes_too_long_fails_and_its_files_are_read() {
     let Some(job) = Job::new() else { return };
-    let job = job.delays_scaled(0.05).continue_on_error(true).script(DEAF);
+    let job = job.delays_scaled(0.2).continue_on_error(true).script(DEAF);
     let step = job.start();
     step.wait_for_log("ready");
     let outcome = step.time_out(5);

@@ -2,10 +2,11 @@
 
 use std::io;
 use std::process::{Command, Stdio};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
+use std::time::Duration;
 
-use rustix::process::Pid;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::arguments;
 use super::engine::{Client, Container, Launch, Started};
@@ -20,6 +21,7 @@ pub(super) struct Docker {
 #[derive(Debug)]
 pub(super) struct Handle {
     name: String,
+    client: Client,
 }
 
 impl Handle {
@@ -29,13 +31,22 @@ impl Handle {
         Pid::from_raw(pid.parse().ok()?)
     }
 
+    /// A client that still lives may be about to start the container: it goes first.
     pub(super) fn remove(&self) {
+        if pidfd_send_signal(&self.client.process, Signal::KILL).is_ok() {
+            thread::sleep(Duration::from_millis(200));
+        }
         ask(&["rm", "--force", &self.name]);
     }
 }
 
 fn ask(arguments: &[&str]) -> Option<String> {
-    let output = Command::new("docker").args(arguments).output().ok()?;
+    let mut command = Command::new("timeout");
+    let output = command
+        .args(["60", "docker"])
+        .args(arguments)
+        .output()
+        .ok()?;
     let answer = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     output.status.success().then_some(answer)
 }
@@ -71,15 +82,16 @@ impl Docker {
             .spawn()?;
         let (sender, ended) = mpsc::channel();
         let client = Client {
-            pid: Pid::from_child(&child),
+            process: Arc::new(pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?),
             is_container: false,
         };
         let (stdout, stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
         thread::spawn(move || sender.send(child.wait().unwrap()).ok());
         Ok(Started {
-            client,
+            client: client.clone(),
             container: Container::Docker(Handle {
                 name: launch.name.clone(),
+                client,
             }),
             stdout: Box::new(stdout),
             stderr: Box::new(stderr),

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
-use rustix::process::{Pid, Signal, geteuid, kill_process};
+use rustix::process::{Pid, Signal, geteuid, pidfd_send_signal};
 
 use super::docker::{self, Docker};
 use super::namespaces::{self, Namespace};
@@ -54,20 +55,20 @@ pub(super) struct Started {
 
 /// What the runner signals: the command line tool of docker. In namespaces there is no such process; the first process of
 /// the container gets what the tool would hand on, and nobody dies in its place.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Client {
-    pub(super) pid: Pid,
+    pub(super) process: Arc<OwnedFd>,
     pub(super) is_container: bool,
 }
 
 impl Client {
-    pub(super) fn signal(self, signal: Signal) {
+    pub(super) fn signal(&self, signal: Signal) {
         // It may just have ended.
-        kill_process(self.pid, signal).ok();
+        pidfd_send_signal(&self.process, signal).ok();
     }
 
     /// The end of the client is not the end of the container.
-    pub(super) fn kill(self) {
+    pub(super) fn kill(&self) {
         if !self.is_container {
             self.signal(Signal::KILL);
         }
@@ -145,9 +146,7 @@ impl Engine {
             Err(why) => {
                 assert!(std::env::var_os("ROODA_TEST_ENGINE").is_none(), "{why}");
                 let test = thread::current().name().unwrap_or_default().to_owned();
-                // Past the capture of the test harness, which shows nothing of tests that pass.
-                let line = format!("SKIPPED: {test}: {why}\n");
-                io::stderr().write_all(line.as_bytes()).unwrap();
+                say(&format!("SKIPPED: {test}: {why}"));
                 None
             }
         }
@@ -159,6 +158,13 @@ impl Engine {
             Engine::Namespaces => namespaces::start(launch),
         }
     }
+}
+
+/// Past the capture of the test harness, which shows nothing of tests that pass.
+fn say(line: &str) {
+    io::stderr()
+        .write_all(format!("{line}\n").as_bytes())
+        .unwrap();
 }
 
 fn choose(demanded: Option<&str>) -> Result<Engine, String> {
@@ -174,6 +180,9 @@ fn choose(demanded: Option<&str>) -> Result<Engine, String> {
         Some("docker") => docker(),
         Some("namespaces") => namespaces(),
         None => docker().or_else(|no_docker| {
+            if std::env::var_os("ROODA_TEST_IMAGE").is_some() {
+                say(&format!("{no_docker}: namespaces are used in its place"));
+            }
             namespaces().map_err(|no_namespaces| format!("{no_docker}; {no_namespaces}"))
         }),
         Some(other) => Err(format!(

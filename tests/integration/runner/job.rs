@@ -3,23 +3,21 @@
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::arguments;
 use super::command_files::{self, Reader};
-use super::console::{Allowances, Console};
-use super::engine::{Container, Engine, Launch, Mount, Process};
-use super::environment::{self, Paths, Sources, Variables};
-use super::manifest::{self, Manifest};
-use super::masks::{Masks, base64};
+use super::engine::{Container, Engine, Mount, Process};
+use super::environment::Variables;
+use super::masks::Masks;
 use super::outcome::Outcome;
 use super::record::Record;
 pub(crate) use super::site::Checkout;
-use super::site::{self, Ground, REPOSITORY, Site};
+use super::site::{self, Ground, Site};
 use super::step::Step;
 
 /// The user of hosted runners.
@@ -34,29 +32,30 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 #[must_use = "nothing happens until it is run or started"]
 pub(crate) struct Job {
-    engine: Engine,
-    manifest: String,
-    inputs: Vec<(String, String)>,
-    env: Variables,
-    secrets: Vec<String>,
-    files: BTreeMap<String, Vec<u8>>,
-    extra: Vec<Mount>,
-    entrypoint: Option<Vec<String>>,
-    script: Option<String>,
-    checkout: Checkout,
-    branch: Option<String>,
-    event: (String, Value),
-    proxy: Variables,
-    owner: (u32, u32),
-    debug: bool,
-    old_runner: bool,
-    hosted: bool,
-    job_container: bool,
+    pub(super) engine: Engine,
+    pub(super) manifest: String,
+    pub(super) inputs: Vec<(String, String)>,
+    pub(super) env: Variables,
+    pub(super) secrets: Vec<String>,
+    pub(super) files: BTreeMap<String, Vec<u8>>,
+    pub(super) extra: Vec<Mount>,
+    pub(super) entrypoint: Option<Vec<String>>,
+    pub(super) script: Option<String>,
+    pub(super) agent: Option<String>,
+    pub(super) checkout: Checkout,
+    pub(super) branch: Option<String>,
+    pub(super) event: (String, Value),
+    pub(super) proxy: Variables,
+    pub(super) owner: (u32, u32),
+    pub(super) debug: bool,
+    pub(super) old_runner: bool,
+    pub(super) hosted: bool,
+    pub(super) job_container: bool,
     pub(super) always: bool,
     pub(super) continue_on_error: bool,
     pub(super) scale: f64,
     pub(super) patience: Duration,
-    site: OnceCell<Site>,
+    pub(super) site: OnceCell<Site>,
     pub(super) state: RefCell<State>,
     pub(super) containers: RefCell<Vec<Container>>,
 }
@@ -70,7 +69,7 @@ pub(super) struct State {
     pub(super) matchers: Vec<String>,
     pub(super) annotations: usize,
     /// The suffixes of the command files of all steps.
-    steps: Vec<String>,
+    pub(super) steps: Vec<String>,
 }
 
 impl State {
@@ -82,15 +81,6 @@ impl State {
         self.path.retain(|path| !record.path.contains(path));
         self.path.extend(record.path.clone());
     }
-}
-
-/// A step that is ready to be started.
-pub(super) struct Prepared {
-    pub(super) launch: Launch,
-    pub(super) console: Console,
-    /// The suffix of its command files.
-    pub(super) id: String,
-    pub(super) header: Vec<String>,
 }
 
 impl Job {
@@ -107,6 +97,7 @@ impl Job {
             extra: Vec::new(),
             entrypoint: None,
             script: None,
+            agent: None,
             checkout: Checkout::V6,
             branch: None,
             event: ("push".to_owned(), json!({ "ref": "refs/heads/main" })),
@@ -132,7 +123,7 @@ impl Job {
         self
     }
 
-    /// A variable of the workflow: `env:`.
+    /// A variable of the step: `env:`.
     pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
         self.env.insert(name.to_owned(), value.to_owned());
         self
@@ -166,6 +157,15 @@ impl Job {
     pub(crate) fn entrypoint(mut self, words: &[&str]) -> Self {
         self.entrypoint = Some(words.iter().map(|&word| word.to_owned()).collect());
         self
+    }
+
+    /// Performs a script of the fake agent (see `tests/bin/fake_agent.rs`) as the AI command. Paths in it are relative to
+    /// the folder in which the agent works. Git does not see its files.
+    pub(crate) fn agent(mut self, script: &str) -> Self {
+        let lines = script.trim_start_matches('\n').lines();
+        let script: String = lines.map(|line| format!("{}\n", line.trim())).collect();
+        self.agent = Some(script);
+        self.input("ai-cmd", "/opt/test/fake_agent /github/workspace/.agent")
     }
 
     /// Runs a shell script in place of the action.
@@ -285,16 +285,44 @@ impl Job {
 
     /// Writes a file that is not in the commit, as a step before would have done.
     pub(crate) fn write(&self, name: &str, text: &str) {
-        let path = self.workspace().join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, text).unwrap();
-        let (uid, gid) = self.owner;
-        let new = path
-            .ancestors()
-            .take_while(|path| *path != self.workspace());
-        for path in new {
-            chown(path, Some(uid), Some(gid)).unwrap();
+        self.site().plant(name, text, self.owner);
+    }
+
+    /// How often the fake agent was started.
+    pub(crate) fn invocations(&self) -> usize {
+        let count = fs::read_to_string(self.workspace().join(".agent.count"));
+        count.map_or(0, |count| count.trim().parse().unwrap())
+    }
+
+    /// Runs a shell script in the workspace as a step of the runner's own user would, and gives all it printed: a failure
+    /// is what a workflow would see after the action.
+    pub(crate) fn host_step(&self, script: &str) -> Result<String, String> {
+        let script = format!("exec 2>&1; {script}");
+        let output = Command::new("timeout")
+            .args(["60", "/bin/sh", "-c", &script])
+            .current_dir(self.workspace())
+            .env("HOME", self.temp())
+            .uid(self.owner.0)
+            .gid(self.owner.1)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        if output.status.success() {
+            Ok(text)
+        } else {
+            Err(text)
         }
+    }
+
+    /// A command file of the step that was started last: `output`, `env`, `path`, `state` or `step_summary`.
+    pub(crate) fn command_file(&self, key: &str) -> PathBuf {
+        let steps = &self.state.borrow().steps;
+        let files = self.command_files(steps.last().unwrap());
+        let index = command_files::FILES
+            .iter()
+            .position(|(_, known)| *known == key);
+        files[index.unwrap()].clone()
     }
 
     /// A file of the workspace.
@@ -358,9 +386,9 @@ impl Job {
         command_files::process(&folder, id, Reader { uid, gid }, record);
     }
 
-    fn site(&self) -> &Site {
+    pub(super) fn site(&self) -> &Site {
         self.site.get_or_init(|| {
-            Site::new(&Ground {
+            let site = Site::new(&Ground {
                 uid: self.owner.0,
                 gid: self.owner.1,
                 docker_gid: DOCKER_GID,
@@ -368,301 +396,12 @@ impl Job {
                 branch: self.branch.as_deref(),
                 files: &self.files,
                 token: TOKEN,
-            })
-        })
-    }
-
-    fn prepare(&self) -> Prepared {
-        let site = self.site();
-        let id = random();
-        self.write_event();
-        self.make_command_files(&id);
-        let paths = Paths::new(&site.workspace(), &site.temp(), !self.old_runner);
-        let mut env = self.env.clone();
-        env.extend(self.state.borrow().env.clone());
-        let allows = |name: &str| env.get(name).is_some_and(|value| value == "true");
-        let allowances = Allowances {
-            commands: allows("ACTIONS_ALLOW_UNSECURE_COMMANDS"),
-            tokens: allows("ACTIONS_ALLOW_UNSECURE_STOPCOMMAND_TOKENS"),
-        };
-        let mut console = Console::new(self.record(), paths.clone(), allowances);
-        let manifest = Manifest::parse(&self.manifest);
-        let (inputs, warning) = self.evaluated_inputs(&manifest);
-        let environment = environment::assemble(&self.sources(&id, &manifest, &inputs), &paths);
-        let (entrypoint, args) = self.entry(&manifest, &inputs);
-        let launch = Launch {
-            entrypoint,
-            args,
-            environment,
-            mounts: self.mounts(&paths),
-            workspace: site.workspace(),
-            scratch: self.scratch(&id),
-            name: format!("rooda_{}", &id[..6]),
-        };
-        let header = header(&launch, &inputs, &env, &console.record.masks);
-        if let Some(warning) = warning {
-            console.record.warning(&warning);
-        }
-        Prepared {
-            launch,
-            console,
-            id,
-            header,
-        }
-    }
-
-    fn record(&self) -> Record {
-        let mut state = self.state.borrow_mut();
-        for secret in &self.secrets {
-            state.masks.add(secret);
-            state
-                .masks
-                .add(&base64(format!("x-access-token:{secret}").as_bytes()));
-        }
-        Record {
-            masks: state.masks.clone(),
-            matchers: state.matchers.clone(),
-            annotations_before: state.annotations,
-            debug: self.debug,
-            ..Record::default()
-        }
-    }
-
-    fn write_event(&self) {
-        let file = self.temp().join("_github_workflow/event.json");
-        let text = serde_json::to_string_pretty(&self.event.1).unwrap();
-        fs::write(&file, text).unwrap();
-        chown(&file, Some(self.owner.0), Some(self.owner.1)).unwrap();
-    }
-
-    fn make_command_files(&self, id: &str) {
-        for file in self.command_files(id) {
-            fs::write(&file, "").unwrap();
-            chown(&file, Some(self.owner.0), Some(self.owner.1)).unwrap();
-        }
-        self.state.borrow_mut().steps.push(id.to_owned());
-    }
-
-    /// The command files of a step, in the order of the runner's list of them.
-    fn command_files(&self, id: &str) -> [PathBuf; 7] {
-        let folder = self.temp().join("_runner_file_commands");
-        command_files::FILES.map(|(prefix, _)| folder.join(format!("{prefix}{id}")))
-    }
-
-    fn scratch(&self, id: &str) -> PathBuf {
-        let folder = self.site().path(&format!("scratch-{id}"));
-        fs::create_dir(&folder).unwrap();
-        folder
-    }
-
-    fn evaluated_inputs(&self, manifest: &Manifest) -> (Vec<(String, String)>, Option<String>) {
-        let (mut inputs, warning) = manifest.inputs(&self.inputs);
-        for (_, value) in &mut inputs {
-            *value = manifest::evaluate(value, |name| self.context(name));
-        }
-        (inputs, warning)
-    }
-
-    /// The value of an expression of the workflow, as far as tests need them.
-    fn context(&self, expression: &str) -> Option<String> {
-        let path = |path: PathBuf| path.to_str().unwrap().to_owned();
-        match expression {
-            "github.token" | "secrets.GITHUB_TOKEN" => Some(TOKEN.to_owned()),
-            "github.workspace" if self.job_container => Some("/__w/demo/demo".to_owned()),
-            "github.workspace" => Some(path(self.workspace())),
-            "runner.temp" if self.job_container => Some("/__w/_temp".to_owned()),
-            "runner.temp" => Some(path(self.temp())),
-            "github.sha" => Some(self.commit()),
-            "github.repository" => Some(REPOSITORY.to_owned()),
-            _ => None,
-        }
-    }
-
-    fn entry(&self, manifest: &Manifest, inputs: &[(String, String)]) -> (Option<String>, String) {
-        if self.script.is_some() {
-            let args = arguments::join(&["/opt/test/script"]);
-            return (Some("/bin/sh".to_owned()), args);
-        }
-        if let Some(words) = &self.entrypoint {
-            return (Some(words[0].clone()), arguments::join(&words[1..]));
-        }
-        let input = |name: &str| {
-            let same = |(key, _): &&(String, String)| key.eq_ignore_ascii_case(name);
-            inputs.iter().find(same).map(|(_, value)| value.clone())
-        };
-        let of_inputs = |expression: &str| input(expression.strip_prefix("inputs.")?);
-        let args = match &manifest.args {
-            Some(items) => {
-                let items = items.iter().map(|item| manifest::evaluate(item, of_inputs));
-                arguments::join(&items.collect::<Vec<_>>())
+            });
+            if let Some(script) = &self.agent {
+                site.plant(".agent", script, self.owner);
             }
-            None => input("args").map_or(String::new(), |args| format!(" {args}")),
-        };
-        let entrypoint = manifest.entrypoint.clone().or_else(|| input("entrypoint"));
-        (entrypoint.filter(|entrypoint| !entrypoint.is_empty()), args)
-    }
-
-    fn mounts(&self, paths: &Paths) -> Vec<Mount> {
-        let mount = |host: PathBuf, inside: &str, read_only: bool| Mount {
-            host,
-            inside: inside.to_owned(),
-            read_only,
-        };
-        let of_runner = |inside: &str| {
-            let found = paths.mounts().find(|(_, path)| *path == inside);
-            found.map(|(host, inside)| mount(host.into(), inside, false))
-        };
-        let site = self.site();
-        let mut mounts = vec![mount(site.socket_path(), "/var/run/docker.sock", false)];
-        let order = [
-            "runner_temp",
-            "home",
-            "workflow",
-            "file_commands",
-            "workspace",
-        ];
-        mounts.extend(
-            order
-                .iter()
-                .filter_map(|name| of_runner(&format!("/github/{name}"))),
-        );
-        mounts.push(mount(
-            env!("CARGO_BIN_EXE_fake_agent").into(),
-            "/opt/test/fake_agent",
-            true,
-        ));
-        if let Some(script) = &self.script {
-            let file = site.path(&format!("script-{}", random()));
-            fs::write(&file, script).unwrap();
-            mounts.push(mount(file, "/opt/test/script", true));
-        }
-        mounts.extend(self.extra.iter().cloned());
-        mounts
-    }
-
-    fn sources(&self, id: &str, manifest: &Manifest, inputs: &[(String, String)]) -> Sources {
-        let mut env = self.env.clone();
-        env.extend(self.state.borrow().env.clone());
-        let input = |expression: &str| {
-            let name = expression.strip_prefix("inputs.")?;
-            let found = inputs
-                .iter()
-                .find(|(key, _)| key.eq_ignore_ascii_case(name));
-            found.map(|(_, value)| value.clone())
-        };
-        let service = [
-            ("ACTIONS_RUNTIME_URL", "https://pipelines.example/"),
-            ("ACTIONS_RUNTIME_TOKEN", "eyJ0eXAi.runtime-token"),
-            ("ACTIONS_CACHE_URL", "https://cache.example/"),
-            ("ACTIONS_RESULTS_URL", "https://results.example/"),
-        ];
-        let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
-        Sources {
-            proxy: self.proxy.clone(),
-            env,
-            state: Variables::new(),
-            inputs: inputs.to_vec(),
-            action: manifest
-                .env
-                .iter()
-                .map(|(name, value)| (name.clone(), manifest::evaluate(value, input)))
-                .collect(),
-            home: self
-                .temp()
-                .join("_github_home")
-                .to_str()
-                .unwrap()
-                .to_owned(),
-            github: self.github(id),
-            runner: self.runner(),
-            service: service.into_iter().map(owned).collect(),
-        }
-    }
-
-    fn github(&self, id: &str) -> Vec<(String, String)> {
-        let path = |path: PathBuf| path.to_str().unwrap().to_owned();
-        let mut all: Vec<(&str, String)> = [
-            ("action", "__octo-org_rooda-action"),
-            ("action_ref", "v1"),
-            ("action_repository", "octo-org/rooda-action"),
-            ("actor", "mona"),
-            ("actor_id", "583231"),
-            ("api_url", "https://api.github.com"),
-            ("base_ref", ""),
-            ("graphql_url", "https://api.github.com/graphql"),
-            ("head_ref", ""),
-            ("job", "loop"),
-            ("ref", "refs/heads/main"),
-            ("ref_name", "main"),
-            ("ref_protected", "false"),
-            ("ref_type", "branch"),
-            ("repository", REPOSITORY),
-            ("repository_id", "1296269"),
-            ("repository_owner", "octo-org"),
-            ("repository_owner_id", "6811672"),
-            ("retention_days", "90"),
-            ("run_attempt", "1"),
-            ("run_id", "1658821493"),
-            ("run_number", "3"),
-            ("server_url", "https://github.com"),
-            ("triggering_actor", "mona"),
-            ("workflow", "Loop"),
-            (
-                "workflow_ref",
-                "octo-org/demo/.github/workflows/loop.yml@refs/heads/main",
-            ),
-        ]
-        .map(|(key, value)| (key, value.to_owned()))
-        .to_vec();
-        all.extend([
-            ("event_name", self.event.0.clone()),
-            (
-                "event_path",
-                path(self.temp().join("_github_workflow/event.json")),
-            ),
-            ("sha", self.commit()),
-            ("workflow_sha", self.commit()),
-            ("workspace", path(self.workspace())),
-        ]);
-        let keys = command_files::FILES.map(|(_, key)| key);
-        let files = self.command_files(id).map(path);
-        all.extend(keys.into_iter().zip(files));
-        all.into_iter()
-            .map(|(key, value)| (key.to_owned(), value))
-            .collect()
-    }
-
-    fn runner(&self) -> Vec<(String, String)> {
-        let path = |path: &Path| path.to_str().unwrap().to_owned();
-        let environment = if self.hosted {
-            "github-hosted"
-        } else {
-            "self-hosted"
-        };
-        let workspace = self.workspace();
-        let mut all = vec![
-            ("os", "Linux".to_owned()),
-            (
-                "arch",
-                if cfg!(target_arch = "aarch64") {
-                    "ARM64"
-                } else {
-                    "X64"
-                }
-                .to_owned(),
-            ),
-            ("name", "GitHub Actions 2".to_owned()),
-            ("environment", environment.to_owned()),
-            ("tool_cache", "/opt/hostedtoolcache".to_owned()),
-            ("temp", path(&self.temp())),
-            ("workspace", path(workspace.parent().unwrap())),
-        ];
-        if self.debug {
-            all.push(("debug", "1".to_owned()));
-        }
-        all.into_iter()
-            .map(|(key, value)| (key.to_owned(), value))
-            .collect()
+            site
+        })
     }
 }
 
@@ -673,39 +412,4 @@ impl Drop for Job {
             container.kill();
         }
     }
-}
-
-fn random() -> String {
-    let id = fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap();
-    id.trim().to_owned()
-}
-
-/// What the log shows before the action says anything.
-fn header(
-    launch: &Launch,
-    inputs: &[(String, String)],
-    env: &Variables,
-    masks: &Masks,
-) -> Vec<String> {
-    let mut lines = vec!["##[group]Run octo-org/rooda-action@v1".to_owned()];
-    let given: Vec<_> = inputs
-        .iter()
-        .filter(|(_, value)| !value.is_empty())
-        .collect();
-    if !given.is_empty() {
-        lines.push("with:".to_owned());
-        lines.extend(
-            given
-                .iter()
-                .map(|(name, value)| format!("  {name}: {value}")),
-        );
-    }
-    if !env.is_empty() {
-        lines.push("env:".to_owned());
-        lines.extend(env.iter().map(|(name, value)| format!("  {name}: {value}")));
-    }
-    lines.push("##[endgroup]".to_owned());
-    let command = super::docker::command_line(launch, "rooda-action:test", "");
-    lines.push(format!("##[command]/usr/bin/docker {command}"));
-    lines.iter().map(|line| masks.hide(line)).collect()
 }

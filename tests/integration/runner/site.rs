@@ -88,6 +88,19 @@ impl Site {
         self.path("docker.sock")
     }
 
+    /// Writes a file of the runner's user to the workspace.
+    pub(super) fn plant(&self, name: &str, text: &str, (uid, gid): (u32, u32)) {
+        let path = self.workspace().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        for path in path
+            .ancestors()
+            .take_while(|path| *path != self.workspace())
+        {
+            chown(path, Some(uid), Some(gid)).unwrap();
+        }
+    }
+
     /// How often somebody connected to the socket since the last question.
     pub(super) fn connections(&self) -> usize {
         std::iter::from_fn(|| self.socket.accept().ok()).count()
@@ -126,62 +139,53 @@ impl Site {
         );
         self.commit = git(&origin, &["rev-parse", "HEAD"]);
 
-        let url = format!("https://github.com/{REPOSITORY}");
-        let from = format!("file://{}", origin.display());
         git(&work, &["init", "-q", "-b", "main"]);
-        git(&work, &["remote", "add", "origin", &url]);
-        git(&work, &["config", "--local", "gc.auto", "0"]);
+        let from = format!("file://{}", origin.display());
         let refs = "+refs/heads/main:refs/remotes/origin/main";
-        git(
-            &work,
-            &[
-                "fetch",
-                "-q",
-                "--no-tags",
-                "--prune",
-                "--depth=1",
-                &from,
-                refs,
-            ],
-        );
+        let fetch = ["fetch", "-q", "--no-tags", "--prune", "--depth=1"];
+        git(&work, &[&fetch[..], &[&from, refs]].concat());
+        let target = "refs/remotes/origin/main";
         match ground.branch {
-            Some(name) => git(
-                &work,
-                &["checkout", "-q", "-B", name, "refs/remotes/origin/main"],
-            ),
-            None => git(
-                &work,
-                &["checkout", "-q", "--detach", "refs/remotes/origin/main"],
-            ),
+            Some(name) => git(&work, &["checkout", "-q", "-B", name, target]),
+            None => git(&work, &["checkout", "-q", "--detach", target]),
         };
-        self.keep_credentials(ground);
+        self.configure(ground);
     }
 
-    fn keep_credentials(&self, ground: &Ground) {
-        let work = self.workspace();
+    /// What actions/checkout writes to the configuration, the token among it.
+    fn configure(&self, ground: &Ground) {
+        let host = self.workspace().join(".git");
         let secret = base64(format!("x-access-token:{}", ground.token).as_bytes());
-        let key = "http.https://github.com/.extraheader";
-        let header = format!("AUTHORIZATION: basic {secret}");
+        let header = format!(
+            "[http \"https://github.com/\"]\n\textraheader = AUTHORIZATION: basic {secret}\n"
+        );
+        let mut config = format!(
+            "[remote \"origin\"]\n\turl = https://github.com/{REPOSITORY}\n\
+             \tfetch = +refs/heads/*:refs/remotes/origin/*\n[gc]\n\tauto = 0\n"
+        );
         match ground.checkout {
             Checkout::None => {}
-            Checkout::V5 => drop(git(&work, &["config", "--local", key, &header])),
+            Checkout::V5 => config.push_str(&header),
             Checkout::V6 => {
                 let name = "git-credentials-0b0e4f5a-6c1d-4d6e-9a55-2f1c7f0a9d11.config";
-                let file = self.temp().join(name);
-                let file = file.to_str().unwrap();
-                git(&work, &["config", "--file", file, key, &header]);
-                let host = work.join(".git");
-                let host = host.to_str().unwrap();
-                let inside = "/github/workspace/.git";
-                let inside_file = format!("/github/runner_temp/{name}");
-                for (folder, file) in [(host, file), (inside, &inside_file)] {
+                fs::write(self.temp().join(name), &header).unwrap();
+                let inside = Path::new("/github/workspace/.git");
+                let inside_temp = Path::new("/github/runner_temp");
+                for (git, temp) in [(&*host, &*self.temp()), (inside, inside_temp)] {
                     for suffix in ["", "/worktrees/*"] {
-                        let key = format!("includeIf.gitdir:{folder}{suffix}.path");
-                        git(&work, &["config", "--local", &key, file]);
+                        let (git, temp) = (git.display(), temp.display());
+                        config.push_str(&format!(
+                            "[includeIf \"gitdir:{git}{suffix}\"]\n\tpath = {temp}/{name}\n"
+                        ));
                     }
                 }
             }
         }
+        let path = host.join("config");
+        let before = fs::read_to_string(&path).unwrap();
+        fs::write(path, before + &config).unwrap();
+        // The fake agent's script and counter.
+        fs::write(host.join("info/exclude"), ".agent*\n").unwrap();
     }
 }
 

@@ -12,9 +12,10 @@ use rustix::process::Signal;
 
 use super::console::{BadToken, Console};
 use super::engine::{Client, Container, Process, Started};
-use super::job::{Job, Prepared};
+use super::job::Job;
 use super::lines::Cutter;
 use super::outcome::{Outcome, StepResult};
+use super::preparation::Prepared;
 
 /// What the runner waits for.
 enum News {
@@ -42,6 +43,7 @@ pub(crate) struct Step<'a> {
     streams: usize,
     exit: Option<ExitStatus>,
     left: bool,
+    interrupted: Option<Instant>,
     id: String,
     header: Vec<String>,
     begun: Instant,
@@ -68,6 +70,7 @@ impl<'a> Step<'a> {
             streams: 2,
             exit: None,
             left: false,
+            interrupted: None,
             id: prepared.id,
             header: prepared.header,
             begun: Instant::now(),
@@ -95,12 +98,24 @@ impl<'a> Step<'a> {
         self.interrupt(Cause::ShutDown)
     }
 
+    /// Sends the first signal of a cancellation, and does no more. `cancel` goes on from there.
+    pub(crate) fn sigint(&mut self) {
+        self.client.signal(Signal::INT);
+        self.interrupted = Some(Instant::now());
+    }
+
     /// Waits until the log shows a text, and gives its lines so far.
     pub(crate) fn wait_for_log(&self, text: &str) -> Vec<String> {
-        crate::harness::wait_until(text, || {
+        let deadline = Instant::now() + self.job.patience;
+        loop {
             let log = self.log();
-            log.iter().any(|line| line.contains(text)).then_some(log)
-        })
+            if log.iter().any(|line| line.contains(text)) {
+                return log;
+            }
+            let shown = log.join("\n");
+            assert!(Instant::now() < deadline, "no {text:?} in:\n{shown}");
+            thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// The log so far.
@@ -124,11 +139,15 @@ impl<'a> Step<'a> {
         if self.job.always && matches!(cause, Cause::Cancel) {
             return self.wait();
         }
-        for (signal, delay) in [(Signal::INT, 7.5), (Signal::TERM, 2.5)] {
-            if self.exit.is_none() {
-                self.client.signal(signal);
-                self.wait_until(Instant::now() + Duration::from_secs_f64(delay * self.job.scale));
-            }
+        let delay = |seconds: f64| Duration::from_secs_f64(seconds * self.job.scale);
+        let (polite, insistent) = (delay(7.5), delay(2.5));
+        if self.interrupted.is_none() {
+            self.sigint();
+        }
+        self.wait_until(self.interrupted.unwrap() + polite);
+        if self.exit.is_none() {
+            self.client.signal(Signal::TERM);
+            self.wait_until(Instant::now() + insistent);
         }
         if self.exit.is_none() {
             self.console.lock().unwrap().close();

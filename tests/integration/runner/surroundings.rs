@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use super::{Checkout, DOCKER_GID, Job, RUNNER_UID, StepResult, TOKEN};
+use crate::harness::{processes_with, unique_sleep, wait_until};
 
 /// The environment of the first process, which a shell would have cleaned of names with dashes.
 fn environment(job: &Job) -> BTreeMap<String, String> {
@@ -221,37 +222,30 @@ fn the_program_has_the_rights_of_a_container_and_not_more() {
     let job = job.script(
         "grep CapBnd /proc/self/status
         mount -t tmpfs x /mnt 2>/dev/null || echo cannot mount
-        (echo 1 >/proc/sys/kernel/panic) 2>/dev/null || echo cannot change the kernel
+        for file in /proc/sys/kernel/panic /proc/sysrq-trigger /sys/power/state; do
+            [ -w $file ] && echo can write $file; done
         ls /proc/self/fd | wc -l
         echo x >/dev/null && echo x >/dev/shm/x && head -c 4 /dev/zero | wc -c",
     );
     let outcome = job.run();
     // The fourth descriptor is the one by which the folder is read.
-    let expected = [
-        "CapBnd:\t00000000a80425fb",
-        "cannot mount",
-        "cannot change the kernel",
-        "4",
-        "4",
-    ];
+    let expected = ["CapBnd:\t00000000a80425fb", "cannot mount", "4", "4"];
     assert_eq!(outcome.log, expected, "{outcome}");
 }
 
 #[test]
 fn the_processes_of_a_container_can_be_seen_and_its_socket_is_watched() {
     let Some(job) = Job::new() else { return };
-    let sleep = crate::harness::unique_sleep();
+    let sleep = unique_sleep();
     let job = job
         .file("rooda.sh", "#!/bin/sh\necho from the repository\n")
         .script(&format!("./rooda.sh; {sleep} & echo ready; wait"));
     let step = job.start();
     assert_eq!(step.wait_for_log("ready")[0], "from the repository");
-    let commands: Vec<String> = step
-        .processes()
-        .into_iter()
-        .map(|one| one.command)
-        .collect();
-    assert!(commands.contains(&sleep), "{commands:?}");
+    wait_until("the sleep", || {
+        let mut processes = step.processes().into_iter();
+        processes.find(|one| one.command == sleep)
+    });
     assert!(step.processes().iter().all(|one| one.uid == 0));
     assert!(step.is_running());
     drop(step);
@@ -262,19 +256,52 @@ fn the_processes_of_a_container_can_be_seen_and_its_socket_is_watched() {
     assert_eq!(job.docker_connections(), 1);
     let temp = job.temp();
     drop(job);
-    assert_eq!(crate::harness::processes_with(&sleep), Vec::<String>::new());
+    assert_eq!(processes_with(&sleep), Vec::<String>::new());
     assert!(!temp.exists());
 }
 
 #[test]
-fn test_programs_and_other_files_can_be_shown_to_the_container() {
+fn the_fake_agent_and_other_files_can_be_shown_to_the_container() {
     let Some(job) = Job::new() else { return };
     let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("script"), "print hello\nexit 3\n").unwrap();
+    fs::write(folder.path().join("text"), "of the machine").unwrap();
     let job = job
+        .agent(
+            "
+            print hello
+            exit 3",
+        )
         .mount(folder.path(), "/opt/test/more")
-        .script("cp /opt/test/more/script .; exec /opt/test/fake_agent script");
+        .script(
+            "cat /proc/1/environ | tr '\\0' '\\n' | grep -a ^INPUT_AI-CMD=; cat /opt/test/more/text; echo
+            git --no-optional-locks -c safe.directory=* status --short; exec /opt/test/fake_agent .agent",
+        );
     let outcome = job.run();
-    assert_eq!(outcome.log, ["hello"], "{outcome}");
+    let expected = [
+        "INPUT_AI-CMD=/opt/test/fake_agent /github/workspace/.agent",
+        "of the machine",
+        "hello",
+    ];
+    assert_eq!(outcome.log, expected, "{outcome}");
     assert_eq!(outcome.exit_code, Some(3));
+    assert_eq!(job.invocations(), 1);
+    assert_eq!(job.root_owned(), [Path::new(".agent.count")]);
+}
+
+#[test]
+fn a_step_on_the_host_meets_what_the_action_left() {
+    let Some(job) = Job::new() else { return };
+    let job = job.script("echo x >README.md; mkdir roots; touch roots/file");
+    assert_eq!(
+        job.host_step("id -u; git status --short"),
+        Ok(format!("{RUNNER_UID}\n"))
+    );
+    assert_eq!(job.run().exit_code, Some(0));
+    assert_eq!(
+        job.host_step("git status --short").unwrap(),
+        " M README.md\n?? roots/\n"
+    );
+    let error = job.host_step("rm roots/file").unwrap_err();
+    assert!(error.contains("Permission denied"), "{error}");
+    assert_eq!(fs::read_to_string(job.command_file("output")).unwrap(), "");
 }

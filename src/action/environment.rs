@@ -1,0 +1,363 @@
+//! What the agent sees of the job's environment: a list of what it may see, and nothing else.
+
+use std::collections::BTreeMap;
+
+use super::Inputs;
+use crate::agent::{KNOWN, Known};
+use crate::error::{Error, ErrorKind};
+
+/// Facts that are no secrets, and that agents and their tools ask for.
+const HARMLESS: [&str; 43] = [
+    "CI",
+    "GITHUB_ACTIONS",
+    "GITHUB_ACTOR",
+    "GITHUB_ACTOR_ID",
+    "GITHUB_API_URL",
+    "GITHUB_BASE_REF",
+    "GITHUB_EVENT_NAME",
+    "GITHUB_GRAPHQL_URL",
+    "GITHUB_HEAD_REF",
+    "GITHUB_JOB",
+    "GITHUB_REF",
+    "GITHUB_REF_NAME",
+    "GITHUB_REF_TYPE",
+    "GITHUB_REPOSITORY",
+    "GITHUB_REPOSITORY_ID",
+    "GITHUB_REPOSITORY_OWNER",
+    "GITHUB_RUN_ATTEMPT",
+    "GITHUB_RUN_ID",
+    "GITHUB_RUN_NUMBER",
+    "GITHUB_SERVER_URL",
+    "GITHUB_SHA",
+    "GITHUB_TRIGGERING_ACTOR",
+    "GITHUB_WORKFLOW",
+    "GITHUB_WORKSPACE",
+    "LANG",
+    "LANGUAGE",
+    "LC_ALL",
+    "LC_CTYPE",
+    "RUNNER_ARCH",
+    "RUNNER_OS",
+    "TERM",
+    "TZ",
+    // Without these, nothing reaches the network where a runner stands behind a proxy.
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "no_proxy",
+    "NODE_EXTRA_CA_CERTS",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+];
+
+/// Who commits when nobody said who. GitHub shows it as its own.
+const AUTHOR: (&str, &str) = (
+    "github-actions[bot]",
+    "41898282+github-actions[bot]@users.noreply.github.com",
+);
+
+/// The environment of the agent, and what is odd about it.
+#[derive(Debug)]
+pub struct Passed {
+    pub environment: BTreeMap<String, String>,
+    /// The same without keys and whatever the user named: for what only prepares the agent.
+    pub keyless: BTreeMap<String, String>,
+    pub warnings: Vec<String>,
+}
+
+/// Whether a variable may never be passed, not even when somebody asks for it.
+pub(super) fn is_forbidden(name: &str) -> bool {
+    let prefixes = ["INPUT_", "ACTIONS_", "STATE_"];
+    // The command files; with their names alone an agent would only do harm.
+    let names = [
+        "GITHUB_TOKEN",
+        "GITHUB_OUTPUT",
+        "GITHUB_ENV",
+        "GITHUB_PATH",
+        "GITHUB_STATE",
+        "GITHUB_STEP_SUMMARY",
+        "GITHUB_ARTIFACTS",
+        "GITHUB_ARTIFACTS_LIST",
+    ];
+    prefixes.iter().any(|prefix| name.starts_with(prefix)) || names.contains(&name)
+}
+
+/// Builds the environment of the agent. `home` is its own.
+pub fn agent_environment(
+    job: &BTreeMap<String, String>,
+    inputs: &Inputs,
+    known: Option<&Known>,
+    home: &str,
+    is_root: bool,
+) -> Result<Passed, Error> {
+    let mut keyless = harmless(job);
+    let path = job.get("PATH").map_or(PATH, String::as_str);
+    let set = [
+        ("PATH", format!("{home}/.local/bin:{path}")),
+        ("HOME", home.to_owned()),
+        ("USER", "agent".to_owned()),
+        ("LOGNAME", "agent".to_owned()),
+        ("SHELL", "/bin/bash".to_owned()),
+        ("TMPDIR", "/tmp".to_owned()),
+        // Here the agent may install what it likes.
+        ("npm_config_prefix", format!("{home}/.local")),
+        ("npm_config_update_notifier", "false".to_owned()),
+    ];
+    keyless.extend(set.map(|(name, value)| (name.to_owned(), value)));
+    if is_root {
+        // Claude Code asks for this before it works as root without questions; the container is the sandbox it means.
+        keyless.insert("IS_SANDBOX".to_owned(), "1".to_owned());
+    }
+    let mut environment = keyless.clone();
+    environment.extend(author(job));
+    let keys = known.map_or(&[][..], |known| known.keys);
+    environment.extend(given(job, keys.iter().copied()));
+    environment.extend(given(job, inputs.agent_env.iter().map(String::as_str)));
+    keep_the_token(&environment, inputs)?;
+    let missing = |name: &&String| !environment.contains_key(*name);
+    let warnings = inputs.agent_env.iter().filter(missing).map(|name| {
+        format!("agent-env names {name}, which is not set (set it under `env:` of the step)")
+    });
+    Ok(Passed {
+        warnings: warnings.collect(),
+        environment,
+        keyless,
+    })
+}
+
+/// The environment of the script that sets things up: root's, but without anything that is not its business.
+pub fn setup_environment(
+    job: &BTreeMap<String, String>,
+    inputs: &Inputs,
+) -> BTreeMap<String, String> {
+    let mut environment = harmless(job);
+    environment.extend(given(job, inputs.agent_env.iter().map(String::as_str)));
+    let set = [
+        ("PATH", job.get("PATH").map_or(PATH, String::as_str)),
+        ("HOME", "/root"),
+        ("DEBIAN_FRONTEND", "noninteractive"),
+    ];
+    environment.extend(set.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    environment
+}
+
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+fn harmless(job: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let npm = job
+        .keys()
+        .map(String::as_str)
+        .filter(|name| is_npm_setting(name));
+    let mut environment = given(job, HARMLESS.into_iter().chain(npm));
+    // The workspace belongs to the runner's user. Where that is not who runs git, git shall not mind; nobody's
+    // configuration needs to be touched for it.
+    let trust = [
+        ("GIT_CONFIG_COUNT", "1"),
+        ("GIT_CONFIG_KEY_0", "safe.directory"),
+        ("GIT_CONFIG_VALUE_0", "*"),
+    ];
+    environment.extend(trust.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    environment
+}
+
+/// Whether a variable tells npm, which installs agents, where and how; but not who it is.
+fn is_npm_setting(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let is_secret = ["auth", "token", "password", "key", "cert", "otp", "user"]
+        .iter()
+        .any(|word| name.contains(word));
+    name.starts_with("npm_config_") && !is_secret
+}
+
+/// Those variables that are set. An empty one is what a workflow passes for a secret that is not there.
+fn given<'a>(
+    job: &BTreeMap<String, String>,
+    names: impl IntoIterator<Item = &'a str>,
+) -> BTreeMap<String, String> {
+    names
+        .into_iter()
+        .filter_map(|name| Some((name.to_owned(), job.get(name)?.clone())))
+        .filter(|(_, value)| !value.is_empty())
+        .collect()
+}
+
+/// Who commits.
+fn author(job: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let roles = ["AUTHOR", "COMMITTER"].into_iter().flat_map(|role| {
+        [("NAME", AUTHOR.0), ("EMAIL", AUTHOR.1)].map(|(what, default)| {
+            let name = format!("GIT_{role}_{what}");
+            let value = job.get(&name).filter(|value| !value.is_empty());
+            let value = value.map_or(default, String::as_str).to_owned();
+            (name, value)
+        })
+    });
+    roles.collect()
+}
+
+/// Whatever its name: the token of the job is not passed.
+fn keep_the_token(environment: &BTreeMap<String, String>, inputs: &Inputs) -> Result<(), Error> {
+    let Some(token) = inputs.token.as_deref().filter(|token| token.len() >= 8) else {
+        return Ok(());
+    };
+    match environment.iter().find(|(_, value)| value.contains(token)) {
+        None => Ok(()),
+        Some((name, _)) => {
+            let message =
+                format!("the variable {name} holds the token of the job, which no agent may see");
+            Err(Error::new(ErrorKind::Config, message).hint(
+                "give the agent a token of its own with few rights, or leave this variable out",
+            ))
+        }
+    }
+}
+
+/// What must appear nowhere: the tokens of the job, and the keys of the agents.
+pub fn secrets(job: &BTreeMap<String, String>) -> Vec<String> {
+    let tokens = [
+        "INPUT_TOKEN",
+        "GITHUB_TOKEN",
+        "GH_TOKEN",
+        "COPILOT_GITHUB_TOKEN",
+        "ACTIONS_RUNTIME_TOKEN",
+        "ACTIONS_ID_TOKEN_REQUEST_TOKEN",
+    ];
+    let keys = KNOWN.iter().flat_map(|known| known.keys.iter().copied());
+    let sounds_secret = |name: &str| {
+        let name = name.to_ascii_uppercase();
+        ["TOKEN", "SECRET", "PASSWORD", "API_KEY", "PRIVATE_KEY"]
+            .iter()
+            .any(|word| name.contains(word))
+    };
+    // A variable that the agent is given by name is masked if its name says what it is; `true` or `1` must not be.
+    let named = job
+        .iter()
+        .filter(|(name, value)| sounds_secret(name) && value.len() >= 8)
+        .map(|(_, value)| value.clone());
+    let known = tokens
+        .into_iter()
+        .chain(keys)
+        .filter_map(|name| job.get(name).cloned());
+    let mut all: Vec<String> = known
+        .chain(named)
+        .filter(|value| !value.trim().is_empty())
+        .collect();
+    all.sort();
+    all.dedup();
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::action::read_inputs;
+
+    fn job(variables: &[(&str, &str)]) -> BTreeMap<String, String> {
+        let mut job: BTreeMap<_, _> = [
+            ("INPUT_PROCEDURE", "build"),
+            ("INPUT_TOKEN", "ghs_0123456789"),
+            ("ACTIONS_RUNTIME_TOKEN", "runtime-token"),
+            ("GITHUB_TOKEN", "ghs_0123456789"),
+            ("GITHUB_OUTPUT", "/github/file_commands/set_output_1"),
+            ("GITHUB_REPOSITORY", "org/app"),
+            ("HOME", "/github/home"),
+            ("PATH", "/usr/bin"),
+            ("ANTHROPIC_API_KEY", "sk-ant-1234"),
+            ("OPENAI_API_KEY", "sk-open-1234"),
+            ("LD_PRELOAD", "/tmp/x.so"),
+            ("NPM_CONFIG_REGISTRY", "https://npm.example"),
+            ("NPM_CONFIG__AUTHTOKEN", "npm-secret"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into();
+        job.extend(
+            variables
+                .iter()
+                .map(|(n, v)| ((*n).to_owned(), (*v).to_owned())),
+        );
+        job
+    }
+
+    fn passed(variables: &[(&str, &str)]) -> Result<Passed, Error> {
+        let job = job(variables);
+        let inputs = read_inputs(&job).expect("the inputs are well");
+        let claude = Known::of("claude");
+        agent_environment(&job, &inputs, claude, "/home/agent", false)
+    }
+
+    #[test]
+    fn the_agent_sees_its_own_keys_and_harmless_facts_and_nothing_else() {
+        let environment = passed(&[]).expect("all is well").environment;
+        let names: Vec<&str> = environment.keys().map(String::as_str).collect();
+        assert_eq!(
+            names,
+            [
+                "ANTHROPIC_API_KEY",
+                "GITHUB_REPOSITORY",
+                "GIT_AUTHOR_EMAIL",
+                "GIT_AUTHOR_NAME",
+                "GIT_COMMITTER_EMAIL",
+                "GIT_COMMITTER_NAME",
+                "GIT_CONFIG_COUNT",
+                "GIT_CONFIG_KEY_0",
+                "GIT_CONFIG_VALUE_0",
+                "HOME",
+                "LOGNAME",
+                "NPM_CONFIG_REGISTRY",
+                "PATH",
+                "SHELL",
+                "TMPDIR",
+                "USER",
+                "npm_config_prefix",
+                "npm_config_update_notifier",
+            ]
+        );
+        assert_eq!(environment["HOME"], "/home/agent");
+        assert_eq!(environment["PATH"], "/home/agent/.local/bin:/usr/bin");
+    }
+
+    #[test]
+    fn variables_are_passed_by_name_and_a_missing_one_is_told() {
+        let passed = passed(&[
+            ("INPUT_AGENT-ENV", "DATABASE_URL, MISSING"),
+            ("DATABASE_URL", "pg"),
+        ]);
+        let passed = passed.expect("all is well");
+        assert_eq!(passed.environment["DATABASE_URL"], "pg");
+        assert_eq!(passed.warnings.len(), 1);
+        assert!(passed.warnings[0].contains("MISSING, which is not set"));
+    }
+
+    #[test]
+    fn the_token_of_the_job_is_passed_under_no_name() {
+        let hidden = [
+            ("INPUT_AGENT-ENV", "URL"),
+            ("URL", "https://x:ghs_0123456789@github.com"),
+        ];
+        let error = passed(&hidden).expect_err("it holds the token");
+        assert!(
+            error
+                .to_string()
+                .contains("the variable URL holds the token")
+        );
+    }
+
+    #[test]
+    fn what_is_secret_is_known_by_its_name() {
+        let secrets = secrets(&job(&[("DB_PASSWORD", "correct horse"), ("MY_TOKEN", "1")]));
+        assert_eq!(
+            secrets,
+            [
+                "correct horse",
+                "ghs_0123456789",
+                "npm-secret",
+                "runtime-token",
+                "sk-ant-1234",
+                "sk-open-1234"
+            ]
+        );
+    }
+}

@@ -1,0 +1,292 @@
+//! Everything that GitHub shows of a run: log, annotations, job summary, outputs, and the files of the run directory.
+
+use super::super::World;
+use crate::action::{FailOn, Job};
+use crate::error::{Error, ErrorKind};
+use crate::event::{Completed, Event, What};
+use crate::host::{self, CommandFile, CommandFiles, RunDir, Sink};
+use crate::redact::Secrets;
+use crate::report::summary::{refused, rehearsed};
+use crate::report::workflow::{add_mask, end_group, group, refusal, resume, stop_commands};
+use crate::report::{Heading, Outputs, RunFiles, Summary, Terminal, Workflow, event_line, say};
+use crate::signal::Signal;
+use crate::status::{Reason, Status};
+
+const SUMMARY: &str = "summary.md";
+const EVENTS: &str = "events.jsonl";
+pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+pub(super) struct Board<'a> {
+    world: &'a World,
+    secrets: Secrets,
+    files: CommandFiles,
+    run_dir: Option<RunDir>,
+    /// To whom the run directory is given at the end.
+    owner: (u32, u32),
+    outputs: Outputs,
+    page: Page,
+    fail_on: FailOn,
+    reporters: Option<Reporters>,
+    /// The word that ends the fence around what foreign programs print before the loop.
+    fence: Option<String>,
+    /// Whether it stopped in the middle of a line.
+    mid_line: bool,
+    /// What was odd before the loop began. It stands in the summary.
+    notes: Vec<String>,
+}
+
+/// Those that turn the events of a loop into a log.
+struct Reporters {
+    workflow: Workflow<fn() -> String>,
+    terminal: Terminal<Sink>,
+}
+
+/// What stands in the job summary.
+enum Page {
+    /// It never came to a run, or not yet.
+    Fixed(String),
+    Run(Box<Summary>),
+}
+
+impl<'a> Board<'a> {
+    pub(super) fn open(world: &'a World, job: &Job, secrets: Secrets) -> Result<Self, Error> {
+        let files = CommandFiles::hold(&world.environment)
+            .map_err(|error| Error::caused(ErrorKind::Unavailable, &error))?;
+        let mut notes = Vec::new();
+        let base = host::run_dir_base(&world.environment);
+        let run_dir = match RunDir::create(&base, &job.step) {
+            Ok(run_dir) => Some(run_dir),
+            Err(error) => {
+                notes.push(format!("there is no run directory: {error:#}"));
+                None
+            }
+        };
+        let relative = run_dir.as_ref().map(RunDir::relative);
+        let files_of_run = relative.map(|run_dir| RunFiles {
+            summary_file: format!("{run_dir}/{SUMMARY}"),
+            events_file: format!("{run_dir}/{EVENTS}"),
+            run_dir,
+        });
+        let mut board = Board {
+            world,
+            files,
+            run_dir,
+            owner: (0, 0),
+            outputs: Outputs::new(files_of_run, secrets.clone()),
+            secrets,
+            page: Page::Fixed(STARTING.to_owned()),
+            fail_on: FailOn::default(),
+            reporters: None,
+            fence: None,
+            mid_line: false,
+            notes,
+        };
+        // A container that is killed from here on leaves that it was.
+        board.publish();
+        Ok(board)
+    }
+
+    pub(super) fn set_fail_on(&mut self, fail_on: FailOn) {
+        self.fail_on = fail_on;
+    }
+
+    pub(super) fn set_owner(&mut self, owner: (u32, u32)) {
+        self.owner = owner;
+    }
+
+    pub(super) fn fails(&self, status: Status) -> bool {
+        self.fail_on.fails(status)
+    }
+
+    /// Takes in more that must appear nowhere. The runner learns it before anything else is said.
+    pub(super) fn mask(&mut self, values: impl IntoIterator<Item = String>) {
+        let known = self.secrets.masks().count();
+        for value in values {
+            self.secrets.add(value);
+        }
+        for mask in self.secrets.masks().skip(known) {
+            self.world.console.unguarded(add_mask(mask));
+        }
+        self.world.console.guard(&self.secrets);
+        self.outputs.hide(self.secrets.clone());
+    }
+
+    /// Something is odd, but not wrong.
+    pub(super) fn warn(&mut self, warning: &str) {
+        tracing::warn!("{warning}");
+        self.notes.push(warning.to_owned());
+    }
+
+    /// Fences what a foreign program is about to print.
+    pub(super) fn open_stage(&mut self, title: &str) {
+        let token = host::random_word();
+        let text = format!("{}{}", group(title), stop_commands(&token));
+        self.world.console.unguarded(text);
+        self.fence = Some(token);
+    }
+
+    pub(super) fn stage_output(&mut self, bytes: &[u8]) {
+        self.mid_line = bytes.last().is_some_and(|last| *last != b'\n');
+        self.world.console.out(bytes.to_vec());
+    }
+
+    pub(super) fn close_stage(&mut self) {
+        if let Some(token) = self.fence.take() {
+            let newline = if std::mem::take(&mut self.mid_line) {
+                "\n"
+            } else {
+                ""
+            };
+            let text = format!("{newline}{}{}", resume(&token), end_group());
+            self.world.console.out(text.into_bytes());
+        }
+    }
+
+    /// The loop begins.
+    pub(super) fn begin(&mut self, mut heading: Heading, shows_output: bool) {
+        heading.notes.append(&mut self.notes);
+        for (_, value, _) in &mut heading.settings {
+            *value = self.secrets.redact(value).into_owned();
+        }
+        heading.command = self.secrets.redact(&heading.command).into_owned();
+        let failing = Status::ALL.into_iter().filter(|status| self.fails(*status));
+        let failing = failing.collect();
+        let secrets = self.secrets.clone();
+        let output = shows_output.then(|| self.world.console.sink());
+        self.page = Page::Run(Box::new(Summary::new(heading)));
+        self.reporters = Some(Reporters {
+            workflow: Workflow::new(shows_output, failing, secrets, host::random_word),
+            terminal: Terminal::new(output, false, false),
+        });
+    }
+
+    pub(super) fn report(&mut self, event: &Event) {
+        // Half a secret is not recognised any more, so it goes before anything is cut.
+        match &event.what {
+            What::IterationCompleted(completed) => {
+                let hide = |line: &String| self.secrets.redact(line).into_owned();
+                let completed = Completed {
+                    last_lines: completed.last_lines.iter().map(hide).collect(),
+                    ..*completed
+                };
+                let what = What::IterationCompleted(completed);
+                self.tell(&Event { at: event.at, what });
+            }
+            _ => self.tell(event),
+        }
+    }
+
+    fn tell(&mut self, event: &Event) {
+        if let Some(reporters) = &mut self.reporters {
+            let console = &self.world.console;
+            console.unguarded(reporters.workflow.before(event));
+            for line in &reporters.terminal.report(event).lines {
+                say(event.at, line);
+            }
+            console.unguarded(reporters.workflow.after(event));
+        }
+        self.outputs.record(event);
+        if let Page::Run(summary) = &mut self.page {
+            summary.record(event);
+        }
+        if let Some(line) = event_line(event) {
+            self.append(&line);
+        }
+        if is_news(&event.what) {
+            self.publish();
+        }
+    }
+
+    fn append(&mut self, line: &str) {
+        let line = self.secrets.redact(line);
+        if let Some(run_dir) = &mut self.run_dir {
+            run_dir.append(EVENTS, line.as_bytes()).ok();
+        }
+    }
+
+    /// A signal came before the loop had begun.
+    pub(super) fn interrupted(&mut self, signal: Signal) {
+        let reason = &Reason::Interrupted { signal };
+        let what = What::Interrupting { reason };
+        let at = self.world.clock.now();
+        if let Page::Fixed(page) = &mut self.page {
+            *page = format!("### rooda: interrupted\n\n{reason}, before the first iteration.\n");
+        }
+        self.report(&Event { at, what });
+    }
+
+    pub(super) fn rehearsed(&mut self, text: &str, code: u8) {
+        self.open_stage("Dry run");
+        self.stage_output(text.as_bytes());
+        self.close_stage();
+        self.page = Page::Fixed(rehearsed(text, code == 0, VERSION));
+        self.outputs.dry_run(code);
+        self.publish();
+    }
+
+    /// It does not come to a run.
+    pub(super) fn refuse(&mut self, error: &Error) {
+        self.close_stage();
+        let text = refusal(error, &self.secrets);
+        self.world.console.unguarded(text);
+        self.page = Page::Fixed(refused(error, VERSION));
+        self.outputs.refused(error);
+        self.publish();
+    }
+
+    /// Writes down how things stand, whole, so that whoever reads it at any moment reads a truth.
+    fn publish(&mut self) {
+        let page = match &self.page {
+            Page::Fixed(text) => text.clone(),
+            Page::Run(summary) => summary.markdown(),
+        };
+        let page = self.secrets.redact(&page).into_owned();
+        let outputs = self.outputs.file(host::random_word);
+        let written = [
+            self.files.write(CommandFile::Summary, page.as_bytes()),
+            self.files.write(CommandFile::Output, outputs.as_bytes()),
+        ];
+        for error in written.into_iter().filter_map(Result::err) {
+            tracing::warn!("cannot write for the runner: {error}");
+        }
+        if let Some(run_dir) = &mut self.run_dir
+            && let Err(error) = run_dir.write(SUMMARY, page.as_bytes())
+        {
+            tracing::warn!("cannot write to the run directory: {error}");
+        }
+    }
+
+    /// No agent is left. What the runner reads is put right, and what is ours is given away.
+    pub(super) fn close(&mut self) {
+        for repaired in self.files.restore() {
+            tracing::warn!("the agent had tampered with what the runner reads: {repaired}");
+        }
+        if let Some(run_dir) = &mut self.run_dir
+            && let Err(error) = run_dir.hand_over(self.owner.0, self.owner.1)
+        {
+            tracing::warn!("cannot give the run directory to the workspace's owner: {error:#}");
+        }
+    }
+}
+
+const STARTING: &str = "### rooda: starting\n\nIf you read this after the job has ended, it was killed before the first iteration.\n";
+
+/// Whether what stands in summary and outputs is no longer true.
+fn is_news(what: &What) -> bool {
+    match what {
+        What::RunStarted { .. }
+        | What::IterationCompleted(_)
+        | What::Interrupting { .. }
+        | What::RunEnded { .. } => true,
+        What::IterationStarted { .. }
+        | What::PromptReady { .. }
+        | What::Output { .. }
+        | What::PhaseAnnounced { .. }
+        | What::Running { .. }
+        | What::OutputTruncated { .. }
+        | What::LeftBehind { .. }
+        | What::Survived { .. }
+        | What::ProcessesUnseen { .. }
+        | What::PromiseIgnored { .. } => false,
+    }
+}

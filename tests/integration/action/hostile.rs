@@ -1,0 +1,262 @@
+//! What an agent in the container cannot do, whatever it tries.
+
+use std::time::Duration;
+
+use super::{PROMISE, job, with_agent};
+use crate::runner::{Checkout, DOCKER_GID, Job, StepResult, TOKEN};
+
+/// Runs a hostile script and gives what it wrote into the file `loot`.
+fn loot(job: Job, script: &str) -> (Job, String) {
+    let job = with_agent(
+        job,
+        &format!("cat >/dev/null; {{ {script}\n}} >loot 2>&1; {PROMISE}"),
+    );
+    let outcome = job.run();
+    assert_eq!(outcome.output("status"), Some("success"), "{outcome}");
+    assert!(outcome.errors.is_empty(), "{outcome}");
+    let loot = job.read("loot");
+    (job, loot)
+}
+
+fn hostile(script: &str) -> Option<(Job, String)> {
+    let job = Job::new()?.input("prompt", "x");
+    Some(loot(job, script))
+}
+
+#[test]
+fn it_reads_no_token_from_any_environment() {
+    let script = "env; cat /proc/self/environ; cat /proc/1/environ; cat /proc/*/environ; tr '\\0' '\\n' </proc/1/environ; \
+                  cat /proc/1/cmdline; cat /proc/1/mem | head -c 10; ls -l /proc/1/fd /proc/1/cwd /proc/1/root; true";
+    let Some((_, loot)) = hostile(script) else {
+        return;
+    };
+    for secret in [
+        TOKEN,
+        "INPUT_",
+        "ACTIONS_",
+        "runtime-token",
+        "GITHUB_OUTPUT",
+        "GITHUB_ENV",
+        "file_commands",
+    ] {
+        assert!(!loot.contains(secret), "{secret}: {loot}");
+    }
+    assert!(loot.contains("GITHUB_REPOSITORY="), "{loot}");
+    assert!(
+        loot.contains("/proc/1/environ: Permission denied"),
+        "{loot}"
+    );
+}
+
+#[test]
+fn it_writes_no_command_file() {
+    let script = "for f in /github/file_commands/* /github/runner_temp/_runner_file_commands/*; do \
+                    echo status=success >>$f; true >$f; rm -f $f; mv $f $f.x; ln -sf /etc/passwd $f; \
+                  done; echo x >/github/file_commands/new; ls /github/file_commands/ && cat /github/file_commands/*; \
+                  rm -rf /github/file_commands /github/runner_temp/_runner_file_commands; true";
+    let Some((job, loot)) = hostile(script) else {
+        return;
+    };
+    assert!(!loot.contains("status<<"), "{loot}");
+    assert!(!job.temp().join("_runner_file_commands/new").exists());
+}
+
+#[test]
+fn it_does_not_reach_docker_though_the_workspace_has_dockers_group() {
+    let script = "perl -MSocket -e 'socket(S, PF_UNIX, SOCK_STREAM, 0); \
+                  print connect(S, sockaddr_un(\"/var/run/docker.sock\")) ? \"CONNECTED\\n\" : \"refused: $!\\n\"'; \
+                  id -G; stat -c %g /github/workspace";
+    let Some((job, loot)) = hostile(script) else {
+        return;
+    };
+    assert!(loot.contains("refused: Permission denied"), "{loot}");
+    assert!(
+        loot.contains(&format!("\n{DOCKER_GID}\n")),
+        "the workspace's group is docker's: {loot}"
+    );
+    assert_eq!(job.docker_connections(), 0);
+}
+
+#[test]
+fn it_does_not_find_the_token_that_checkout_left() {
+    for checkout in [Checkout::V5, Checkout::V6] {
+        let Some(job) = Job::new() else { return };
+        let job = job.input("prompt", "x").checkout(checkout);
+        let config = std::fs::read(job.workspace().join(".git/config")).unwrap();
+        let script = "git config --list --show-origin; cat .git/config; grep -r AUTHORIZATION / --include='*.config' -s; \
+                      cat /github/runner_temp/*; ls /github/runner_temp; git status >/dev/null || echo BROKEN";
+        let (job, loot) = loot(job, script);
+        assert!(
+            !loot.contains("AUTHORIZATION") && !loot.contains(TOKEN),
+            "{checkout:?}: {loot}"
+        );
+        assert!(!loot.contains("BROKEN"), "{checkout:?}: {loot}");
+        // A later step of the job has it again.
+        let after = std::fs::read(job.workspace().join(".git/config")).unwrap();
+        assert_eq!(after, config, "{checkout:?}");
+        assert!(job.root_owned().is_empty());
+    }
+}
+
+#[test]
+fn root_reads_nothing_for_it() {
+    let Some(job) = Job::new() else { return };
+    let config = "procedures:\n  mine:\n    observe: look.md\n    orient: look.md\n    decide: look.md\n    act: look.md\n";
+    // The first iteration plants a link where the next prompt is read from.
+    let script = format!(
+        "cat >>prompts.txt; rm -f look.md; case $n in 1) ln -s /proc/1/environ look.md;; 2) ln -s /github/workflow/event.json look.md;; esac; {PROMISE} | sed s/SUCCESS/OTHER/"
+    );
+    let job = with_agent(job, &script)
+        .file("rooda-config.yml", config)
+        .file("look.md", "Look.\n")
+        .input("procedure", "mine");
+    let outcome = job.run();
+    assert_eq!(outcome.output("status"), Some("aborted"), "{outcome}");
+    assert!(
+        outcome
+            .output("reason")
+            .unwrap_or_default()
+            .contains("cannot read"),
+        "{outcome}"
+    );
+    let prompts = job.read("prompts.txt");
+    assert!(
+        !prompts.contains("INPUT_") && !prompts.contains(TOKEN),
+        "{prompts}"
+    );
+}
+
+#[test]
+fn a_pipe_in_place_of_a_prompt_does_not_hang_the_run() {
+    let Some(job) = Job::new() else { return };
+    let config = "procedures:\n  mine:\n    observe: look.md\n    orient: look.md\n    decide: look.md\n    act: look.md\n";
+    let job = with_agent(job, "cat >/dev/null; rm -f look.md; mkfifo look.md")
+        .file("rooda-config.yml", config)
+        .file("look.md", "Look.\n")
+        .input("procedure", "mine");
+    let outcome = job.run();
+    assert_eq!(outcome.output("status"), Some("aborted"), "{outcome}");
+    assert!(
+        outcome.elapsed < Duration::from_secs(20),
+        "{:?}",
+        outcome.elapsed
+    );
+}
+
+#[test]
+fn its_words_forge_nothing() {
+    // Every form of a command, on both streams, with and without line ends, and every delimiter it can think of.
+    let script = "cat >/dev/null
+        for s in 1 2; do
+          printf '::error::forged\\n  ::set-output name=status::success\\n##[error]forged\\nx ##[set-env name=A]b\\n' >&$s
+          printf 'progress\\r::error::forged\\rmore\\r##[warning]forged\\r' >&$s
+          printf '::stop-commands::x\\n::add-mask::e\\n::add-matcher::/nope\\n::echo::x\\n::group::forged\\n::endgroup::\\n' >&$s
+          printf 'status=success\\nstatus<<EOF\\nsuccess\\nEOF\\n' >&$s
+          printf '::error::forged without an end' >&$s
+        done
+        exit 1";
+    for verbose in ["true", "false"] {
+        let Some(job) = job(script) else { return };
+        let outcome = job
+            .input("verbose", verbose)
+            .input("failure-threshold", "2")
+            .run();
+        assert_eq!(outcome.result, StepResult::Failed);
+        assert_eq!(outcome.output("status"), Some("aborted"), "{outcome}");
+        assert!(outcome.errors.is_empty(), "{outcome}");
+        assert!(outcome.env.is_empty() && outcome.matchers.is_empty() && outcome.path.is_empty());
+        assert_eq!(
+            outcome.groups(),
+            ["Iteration 1/5", "Iteration 2/5"],
+            "{outcome}"
+        );
+        let titles: Vec<&str> = outcome
+            .annotations
+            .iter()
+            .filter_map(|one| one.title.as_deref())
+            .collect();
+        assert_eq!(
+            titles,
+            ["Iteration 1 failed", "Iteration 2 failed", "rooda: aborted"],
+            "{outcome}"
+        );
+        assert_eq!(outcome.annotations.len(), 3, "{outcome}");
+        assert!(
+            !outcome.masks.iter().any(|mask| mask == "e" || mask == "x"),
+            "{outcome}"
+        );
+    }
+}
+
+#[test]
+fn it_cannot_hide_the_command_files_from_the_runner_even_without_landlock() {
+    let script = "cat >/dev/null; cd /github/file_commands && for f in *; do chmod 000 $f; echo BAD >>$f; done; chmod 000 .; \
+                  rm -rf /github/runner_temp/_runner_file_commands/* ; true";
+    let script = format!("{script}; {PROMISE}");
+    for sandbox in ["required", "off"] {
+        let Some(job) = job(&script) else { return };
+        let outcome = job.input("sandbox", sandbox).run();
+        assert_eq!(
+            outcome.output("status"),
+            Some("success"),
+            "{sandbox}: {outcome}"
+        );
+        assert_eq!(
+            outcome.result,
+            StepResult::Succeeded,
+            "{sandbox}: {outcome}"
+        );
+        assert!(outcome.errors.is_empty(), "{sandbox}: {outcome}");
+        assert!(outcome.env.is_empty() && outcome.state.is_empty() && outcome.path.is_empty());
+        assert!(outcome.summary.unwrap_or_default().contains("success"));
+    }
+}
+
+#[test]
+fn nothing_of_it_outlives_its_iteration() {
+    // 600 processes that fork without end, ignore SIGTERM and leave their session.
+    let fork = "$SIG{TERM} = 'IGNORE'; use POSIX;
+        for (1..600) { if (!fork) { POSIX::setsid(); my $end = time + 60;
+            while (time < $end) { exit if fork; select undef, undef, undef, 0.5 } exit } }
+        open F, '>', '/github/workspace/forked'; close F; select undef, undef, undef, 0.3;";
+    let script = format!(
+        "cat >/dev/null; case $n in 1) perl -e {};; *) ps -eo user:20,comm | grep perl >left; true; {PROMISE};; esac",
+        shell_words::quote(fork)
+    );
+    let Some(job) = job(&script) else { return };
+    let job = job.patience(Duration::from_secs(90));
+    let outcome = job.run();
+    assert_eq!(outcome.output("status"), Some("success"), "{outcome}");
+    assert_eq!(job.read("left"), "", "{outcome}");
+    assert!(job.workspace().join("forked").exists());
+    assert!(!job.is_running() && job.processes().is_empty());
+}
+
+#[test]
+fn its_text_in_the_summary_is_only_text() {
+    let script = "cat >/dev/null; echo '</details><script>alert(1)</script> @octocat fixes #12 ![x](https://evil.example/x) <!--'; \
+                  echo '```'; echo '# heading'; exit 1";
+    let Some(job) = job(script) else { return };
+    let outcome = job.input("failure-threshold", "1").run();
+    let summary = outcome.summary.unwrap_or_default();
+    let opened = summary.matches("<details>").count();
+    let page = pulldown_cmark::Parser::new_ext(&summary, pulldown_cmark::Options::all());
+    let mut depth = 0;
+    for event in page {
+        match event {
+            pulldown_cmark::Event::Html(html) | pulldown_cmark::Event::InlineHtml(html) => {
+                assert!(!html.contains("script"), "{summary}");
+                depth += html.matches("<details>").count();
+            }
+            pulldown_cmark::Event::Text(text) => assert!(
+                !text.contains("@octocat") || summary.contains("```"),
+                "{summary}"
+            ),
+            pulldown_cmark::Event::Start(
+                pulldown_cmark::Tag::Link { .. } | pulldown_cmark::Tag::Image { .. },
+            ) => panic!("{summary}"),
+            _ => {}
+        }
+    }
+    assert!(depth <= opened);
+}
