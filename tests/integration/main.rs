@@ -19,6 +19,7 @@ mod dry_run;
 mod help;
 mod helper;
 mod house;
+mod image;
 mod interrupt;
 mod jail;
 mod list_info;
