@@ -56,6 +56,8 @@ pub struct Summary {
     last: VecDeque<Row>,
     last_failure: Option<LastFailure>,
     incidents: Incidents,
+    /// How many notes have come up since it began.
+    notes: usize,
 }
 
 #[derive(Debug)]
@@ -104,6 +106,7 @@ impl Summary {
             last: VecDeque::new(),
             last_failure: None,
             incidents: Incidents::default(),
+            notes: 0,
         }
     }
 
@@ -165,6 +168,16 @@ impl Summary {
             self.last.pop_front();
         }
         self.last.push_back(row);
+    }
+
+    /// Something that a person should know has come up since.
+    pub fn note(&mut self, note: &str) {
+        if self.notes < MOST_ITEMS {
+            self.notes += 1;
+            let note = sentence(&cut(note, LONGEST_SENTENCE));
+            // Writing to a string cannot fail.
+            writeln!(self.heading.warnings, "- {note}").ok();
+        }
     }
 
     /// The whole summary as it stands. It replaces the one before.

@@ -71,7 +71,7 @@ impl<'a> Board<'a> {
             world,
             files,
             run_dir,
-            owner: (0, 0),
+            owner: host::owner(&job.workspace).unwrap_or_default(),
             outputs: Outputs::new(files_of_run, secrets.clone()),
             secrets,
             page: Page::Fixed(STARTING.to_owned()),
@@ -88,10 +88,6 @@ impl<'a> Board<'a> {
 
     pub(super) fn set_fail_on(&mut self, fail_on: FailOn) {
         self.fail_on = fail_on;
-    }
-
-    pub(super) fn set_owner(&mut self, owner: (u32, u32)) {
-        self.owner = owner;
     }
 
     pub(super) fn fails(&self, status: Status) -> bool {
@@ -114,7 +110,11 @@ impl<'a> Board<'a> {
     /// Something is odd, but not wrong.
     pub(super) fn warn(&mut self, warning: &str) {
         tracing::warn!("{warning}");
-        self.notes.push(warning.to_owned());
+        let note = self.secrets.redact(warning).into_owned();
+        match &mut self.page {
+            Page::Fixed(_) => self.notes.push(note),
+            Page::Run(summary) => summary.note(&note),
+        }
     }
 
     /// Fences what a foreign program is about to print.
@@ -138,7 +138,7 @@ impl<'a> Board<'a> {
                 ""
             };
             let text = format!("{newline}{}{}", resume(&token), end_group());
-            self.world.console.out(text.into_bytes());
+            self.world.console.unguarded(text);
         }
     }
 
@@ -259,8 +259,11 @@ impl<'a> Board<'a> {
     /// No agent is left. What the runner reads is put right, and what is ours is given away.
     pub(super) fn close(&mut self) {
         for repaired in self.files.restore() {
-            tracing::warn!("the agent had tampered with what the runner reads: {repaired}");
+            self.warn(&format!(
+                "the agent had tampered with what the runner reads: {repaired}"
+            ));
         }
+        self.publish();
         if let Some(run_dir) = &mut self.run_dir
             && let Err(error) = run_dir.hand_over(self.owner.0, self.owner.1)
         {

@@ -58,8 +58,12 @@ pub fn run(world: &World, arguments: &ActionArgs) -> u8 {
 
 /// Runs the step and answers with its exit code.
 fn act(world: &World, arguments: &ActionArgs, job: &Job, board: &mut Board) -> u8 {
+    let mut cleanup = Cleanup::default();
     // A defect of ours must not keep the truth from the outputs.
-    let ended = panic::catch_unwind(AssertUnwindSafe(|| step(world, arguments, job, board)));
+    let ended = panic::catch_unwind(AssertUnwindSafe(|| {
+        step(world, arguments, job, board, &mut cleanup)
+    }));
+    cleanup.run(board);
     let ended = ended.unwrap_or_else(|_| {
         let error = Error::new(ErrorKind::Internal, "rooda has a defect and had to stop");
         Err(error.hint("please report it with the log of this step"))
@@ -82,7 +86,13 @@ fn act(world: &World, arguments: &ActionArgs, job: &Job, board: &mut Board) -> u
     }
 }
 
-fn step(world: &World, arguments: &ActionArgs, job: &Job, board: &mut Board) -> Result<End, Error> {
+fn step(
+    world: &World,
+    arguments: &ActionArgs,
+    job: &Job,
+    board: &mut Board,
+    cleanup: &mut Cleanup,
+) -> Result<End, Error> {
     // Nothing of ours may lead into the workspace by a relative name: what lies there is not ours.
     host::enter(Path::new("/")).map_err(|error| Error::caused(ErrorKind::Internal, &error))?;
     let internal = |error: std::io::Error| Error::new(ErrorKind::Internal, error);
@@ -92,10 +102,7 @@ fn step(world: &World, arguments: &ActionArgs, job: &Job, board: &mut Board) -> 
     runtime.map_err(internal)?.block_on(async {
         // Whoever is PID 1 and does not listen does not hear a signal at all.
         let signals = Signals::listen().map_err(internal)?;
-        let mut cleanup = Cleanup::default();
-        let end = prepare_and_run(world, arguments, job, signals, board, &mut cleanup).await;
-        cleanup.run(board);
-        end
+        prepare_and_run(world, arguments, job, signals, board, cleanup).await
     })
 }
 

@@ -99,7 +99,6 @@ fn settle(
     let inputs = read_inputs(&world.environment)?;
     board.set_fail_on(inputs.fail_on.clone());
     let tenant = Tenant::choose(job, inputs.run_as)?;
-    board.set_owner(tenant.owner);
     let directory = working_directory(job, &inputs)?;
     let wants_landlock = inputs.sandbox != Sandbox::Off;
     let confinement = confinement(world, job, tenant, directory.clone(), wants_landlock);
@@ -254,10 +253,8 @@ async fn bring_in(
     }
     let protections = protections(world, job, settled, &jail, taken)?;
     for protection in protections.iter().filter(|protection| !protection.in_force) {
-        board.warn(&format!(
-            "not protected: {}: {}",
-            protection.name, protection.detail
-        ));
+        // The summary has them all anyway.
+        tracing::warn!("not protected: {}: {}", protection.name, protection.detail);
     }
     host.jail = Some(jail);
     let odd = check(&host.reader, &agent_path(world), &resolved.plan, agent)?;

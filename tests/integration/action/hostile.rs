@@ -99,6 +99,33 @@ fn it_does_not_find_the_token_that_checkout_left() {
 }
 
 #[test]
+fn a_token_does_not_come_back_into_a_configuration_that_would_abuse_it() {
+    for (change, comes_back) in [
+        ("git config user.name Me", true),
+        (
+            "git config url.https://evil.example/.insteadOf https://github.com/",
+            false,
+        ),
+        ("git config core.hooksPath /tmp", false),
+    ] {
+        let Some(job) = Job::new() else { return };
+        let job = job.input("prompt", "x").checkout(Checkout::V5);
+        let job = with_agent(job, &format!("cat >/dev/null; {change}; {PROMISE}"));
+        let outcome = job.run();
+        assert_eq!(outcome.output("status"), Some("success"), "{outcome}");
+        let config = job.read(".git/config");
+        assert_eq!(
+            config.contains("AUTHORIZATION"),
+            comes_back,
+            "{change}: {config}"
+        );
+        let summary = outcome.summary.as_deref().unwrap_or_default();
+        let told = summary.contains("later steps cannot use the token of the checkout");
+        assert_eq!(told, !comes_back, "{change}: {summary}");
+    }
+}
+
+#[test]
 fn root_reads_nothing_for_it() {
     let Some(job) = Job::new() else { return };
     let config = "procedures:\n  mine:\n    observe: look.md\n    orient: look.md\n    decide: look.md\n    act: look.md\n";
