@@ -4,6 +4,7 @@ mod ends;
 mod hostile;
 mod inputs;
 mod prepare;
+mod registry;
 mod tells;
 
 use crate::runner::Job;

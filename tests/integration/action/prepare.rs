@@ -1,5 +1,6 @@
 //! What happens before the loop: setup, the agent's program, its user and its jail.
 
+use super::registry::Registry;
 use super::{PROMISE, job};
 use crate::runner::{Job, Kind, StepResult};
 
@@ -132,6 +133,46 @@ fn an_agent_from_npm_that_cannot_be_installed_is_told() {
         "{errors:?}"
     );
     assert!(errors[0].contains("registry"), "{errors:?}");
+}
+
+#[test]
+fn an_agent_from_npm_is_installed_as_the_agents_user() {
+    let Some(job) = Job::new() else { return };
+    let script = format!(
+        "#!/bin/sh\ncat >/dev/null; echo $0 \"$@\" >called; stat -Lc %u $0 >>called; echo $GEMINI_API_KEY >>called; {PROMISE}\n"
+    );
+    let registry = Registry::with("@google/gemini-cli", "gemini", "1.2.3", &script);
+    let job = job
+        .input("prompt", "x")
+        .input("agent", "gemini")
+        .input("agent-version", "1.2.3")
+        .env("GEMINI_API_KEY", "key-of-gemini")
+        .env("npm_config_registry", &registry.url);
+    let outcome = job.run();
+    assert_eq!(outcome.output("status"), Some("success"), "{outcome}");
+    assert!(
+        outcome
+            .groups()
+            .contains(&"Install @google/gemini-cli@1.2.3"),
+        "{outcome}"
+    );
+    assert_eq!(
+        job.read("called"),
+        "/home/agent/.local/bin/gemini --skip-trust --approval-mode yolo\n1001\nkey-of-gemini\n"
+    );
+    assert!(
+        registry.asked().contains(&"/agent.tgz".to_owned()),
+        "{:?}",
+        registry.asked()
+    );
+    // What is there already is not installed again.
+    let job = job.input("agent-version", "").input(
+        "setup",
+        "printf '#!/bin/sh\\necho \"<promise>SUCCESS</promise>\"\\n' >/usr/local/bin/gemini; chmod 755 /usr/local/bin/gemini",
+    );
+    let outcome = job.run();
+    assert_eq!(outcome.output("status"), Some("success"), "{outcome}");
+    assert_eq!(outcome.groups(), ["Setup", "Iteration 1/5"], "{outcome}");
 }
 
 #[test]
