@@ -126,7 +126,7 @@ pub fn assemble(plan: &Plan, reader: &Reader) -> Result<String, Error> {
         }
     }
     Error::join(problems)?;
-    prompt::compose(plan, texts)
+    prompt::compose(plan, texts, |template| reader.render(template))
 }
 
 /// The text of every fragment. An error says where it was named.

@@ -112,6 +112,8 @@ pub fn agent_environment(
         // Claude Code asks for this before it works as root without questions; the container is the sandbox it means.
         keyless.insert("IS_SANDBOX".to_owned(), "1".to_owned());
     }
+    // The workspace may belong to another user than the agent is, and git shall not mind.
+    keyless.extend(git_setting("safe.directory", "*"));
     let mut environment = keyless.clone();
     environment.extend(author(job));
     let keys = known.map_or(&[][..], |known| known.keys);
@@ -119,13 +121,26 @@ pub fn agent_environment(
     environment.extend(given(job, inputs.agent_env.iter().map(String::as_str)));
     keep_the_token(&environment, inputs)?;
     let missing = |name: &&String| !environment.contains_key(*name);
-    let warnings = inputs.agent_env.iter().filter(missing).map(|name| {
+    let unset = inputs.agent_env.iter().filter(missing).map(|name| {
         format!("agent-env names {name}, which is not set (set it under `env:` of the step)")
     });
+    let warnings = unset.chain(known.and_then(|known| without_key(known, &environment)));
     Ok(Passed {
         warnings: warnings.collect(),
         environment,
         keyless,
+    })
+}
+
+/// An agent without any of its keys will hardly get far.
+fn without_key(known: &Known, environment: &BTreeMap<String, String>) -> Option<String> {
+    let has_one = known.keys.iter().any(|key| environment.contains_key(*key));
+    (!has_one).then(|| {
+        format!(
+            "{}: none of its keys is set ({}); add one under `env:` of the step (a secret that does not exist is empty)",
+            known.program,
+            known.keys.join(", ")
+        )
     })
 }
 
@@ -136,6 +151,9 @@ pub fn setup_environment(
 ) -> BTreeMap<String, String> {
     let mut environment = harmless(job);
     environment.extend(given(job, inputs.agent_env.iter().map(String::as_str)));
+    // Root does not trust a repository that is not root's: it can hold programs that git would run. Nor one that lies
+    // among the files of another.
+    environment.extend(git_setting("safe.bareRepository", "explicit"));
     let set = [
         ("PATH", job.get("PATH").map_or(PATH, String::as_str)),
         ("HOME", "/root"),
@@ -152,16 +170,17 @@ fn harmless(job: &BTreeMap<String, String>) -> BTreeMap<String, String> {
         .keys()
         .map(String::as_str)
         .filter(|name| is_npm_setting(name));
-    let mut environment = given(job, HARMLESS.into_iter().chain(npm));
-    // The workspace belongs to the runner's user. Where that is not who runs git, git shall not mind; nobody's
-    // configuration needs to be touched for it.
-    let trust = [
+    given(job, HARMLESS.into_iter().chain(npm))
+}
+
+/// A setting of git for who gets these variables; nobody's configuration needs to be touched for it.
+fn git_setting(key: &str, value: &str) -> [(String, String); 3] {
+    [
         ("GIT_CONFIG_COUNT", "1"),
-        ("GIT_CONFIG_KEY_0", "safe.directory"),
-        ("GIT_CONFIG_VALUE_0", "*"),
-    ];
-    environment.extend(trust.map(|(name, value)| (name.to_owned(), value.to_owned())));
-    environment
+        ("GIT_CONFIG_KEY_0", key),
+        ("GIT_CONFIG_VALUE_0", value),
+    ]
+    .map(|(name, value)| (name.to_owned(), value.to_owned()))
 }
 
 /// Whether a variable tells npm, which installs agents, where and how; but not who it is.
@@ -329,6 +348,15 @@ mod tests {
         assert_eq!(passed.environment["DATABASE_URL"], "pg");
         assert_eq!(passed.warnings.len(), 1);
         assert!(passed.warnings[0].contains("MISSING, which is not set"));
+    }
+
+    #[test]
+    fn an_agent_without_its_keys_is_told() {
+        let passed = passed(&[("ANTHROPIC_API_KEY", "")]).expect("all is well");
+        assert_eq!(passed.warnings.len(), 1);
+        assert!(
+            passed.warnings[0].starts_with("claude: none of its keys is set (ANTHROPIC_API_KEY, ")
+        );
     }
 
     #[test]

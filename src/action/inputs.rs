@@ -91,9 +91,7 @@ pub fn read_inputs(environment: &BTreeMap<String, String>) -> Result<Inputs, Err
         sandbox: reader.read("sandbox", Sandbox::read).unwrap_or_default(),
         token: reader.word("token"),
         fail_on: reader.read("fail-on", FailOn::read).unwrap_or_default(),
-        dry_run: reader
-            .read("dry-run", read_text::<bool>)
-            .unwrap_or_default(),
+        dry_run: reader.switch("dry-run").unwrap_or_default(),
         target: target.unwrap_or_else(|| Target::Task(String::new())),
         given: reader.given.keys().copied().collect(),
     };
@@ -178,6 +176,11 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// A switch. A workflow may pass on a boolean of its own, which can be spelt in several ways.
+    fn switch(&mut self, input: &'static str) -> Option<bool> {
+        self.read(input, |text| read_text::<bool>(&text.to_ascii_lowercase()))
+    }
+
     fn layer<T: Setting>(
         &mut self,
         input: &'static str,
@@ -189,10 +192,23 @@ impl<'a> Reader<'a> {
         }))
     }
 
+    fn switch_layer(
+        &mut self,
+        input: &'static str,
+        set: impl FnOnce(&mut LoopSettings, bool),
+    ) -> Option<Layer> {
+        let value = self.switch(input)?;
+        Some(Layer::of(Source::Input(input), |settings| {
+            set(settings, value)
+        }))
+    }
+
     /// The inputs that are settings of the loop.
     fn layers(&mut self) -> Vec<Layer> {
         let number = self.text("max-iterations").map(str::trim);
-        let is_unlimited = self.text("unlimited").map(str::trim) == Some("true");
+        let is_unlimited = self
+            .text("unlimited")
+            .is_some_and(|text| text.trim().eq_ignore_ascii_case("true"));
         if number.is_some() && is_unlimited {
             self.wrong("unlimited", "it cannot be `true` beside max-iterations");
         }
@@ -200,8 +216,8 @@ impl<'a> Reader<'a> {
             self.layer("ai-cmd", |s, v| s.ai_cmd = Some(v)),
             self.layer("agent", |s, v| s.ai_cmd_alias = Some(v)),
             self.layer("max-iterations", |s, v| s.default_max_iterations = Some(v)),
-            self.layer("unlimited", |s, v| {
-                // `false` is what a workflow passes on for "as it is".
+            // `false` is what a workflow passes on for "as it is".
+            self.switch_layer("unlimited", |s, v| {
                 s.iteration_mode = Some(IterationMode::Unlimited).filter(|_| v);
             }),
             self.layer("iteration-timeout", |s, v| s.iteration_timeout = Some(v)),
@@ -209,7 +225,7 @@ impl<'a> Reader<'a> {
             self.layer("run-timeout", |s, v| s.run_timeout = Some(v)),
             self.layer("failure-threshold", |s, v| s.failure_threshold = Some(v)),
             self.layer("completion-promise", |s, v| s.completion_promise = Some(v)),
-            self.layer("verbose", |s, v| s.show_ai_output = Some(v)),
+            self.switch_layer("verbose", |s, v| s.show_ai_output = Some(v)),
             self.layer("log-level", |s, v| s.log_level = Some(v)),
         ];
         if number == Some("0") {

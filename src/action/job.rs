@@ -66,6 +66,7 @@ pub fn step_debug_layer(job: &Job) -> Option<Layer> {
     job.is_debug.then(|| {
         Layer::of(Source::StepDebug, |settings| {
             settings.log_level = Some(LogLevel::Debug);
+            settings.show_ai_output = Some(true);
         })
     })
 }

@@ -83,8 +83,8 @@ impl RunAs {
             "owner" => Ok(RunAs::Owner),
             "root" => Ok(RunAs::Uid(0)),
             _ => match text.parse() {
-                // The largest number means "no user" to the kernel, the one below it is what rooda itself needs.
-                Ok(uid) if uid < u32::MAX - 1 => Ok(RunAs::Uid(uid)),
+                // The largest number means "no user" to the kernel.
+                Ok(uid) if uid < u32::MAX => Ok(RunAs::Uid(uid)),
                 _ => Err("expected `owner`, `root` or a numeric uid".to_owned()),
             },
         }
@@ -180,7 +180,7 @@ mod tests {
                 Ok(text.to_owned())
             );
         }
-        for text in ["", "-1", "runner", "4294967295", "4294967294", "1001:121"] {
+        for text in ["", "-1", "runner", "4294967295", "1001:121"] {
             assert!(RunAs::read(text).is_err(), "{text}");
         }
         for text in ["required", "auto", "off"] {

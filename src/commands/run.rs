@@ -240,7 +240,7 @@ pub(super) fn rehearse(
     let read = runner::read_fragments(plan, reader);
     checks.extend(
         read.into_iter()
-            .map(|(fragment, read)| check_fragment(plan, fragment, read)),
+            .map(|(fragment, read)| check_fragment(reader, plan, fragment, read)),
     );
     let prompt = match checks.iter().all(Check::is_ok) {
         true => Some(runner::assemble(plan, reader)?),
@@ -272,14 +272,21 @@ fn show(world: &World, resolved: &Resolved) -> Result<u8, Error> {
     finish(world, code)
 }
 
-fn check_fragment(plan: &Plan, fragment: &FragmentSource, read: Result<String, Error>) -> Check {
+fn check_fragment(
+    reader: &Reader,
+    plan: &Plan,
+    fragment: &FragmentSource,
+    read: Result<String, Error>,
+) -> Check {
     let origin = &fragment.origin;
     let result = match read {
         Err(error) => Err(Problem {
             message: format!("Prompt file: {}", runner::one_line(&error)),
             hints: error.problems.into_iter().flat_map(|p| p.hints).collect(),
         }),
-        Ok(text) => match fill_in(Text { fragment, text }, plan) {
+        Ok(text) => match fill_in(Text { fragment, text }, plan, |template| {
+            reader.render(template)
+        }) {
             Err(error) => Err(Problem {
                 message: runner::one_line(&error),
                 hints: Vec::new(),

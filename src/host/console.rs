@@ -98,8 +98,11 @@ impl Console {
         self.sender.send(Message::Guard(secrets.stream())).ok();
     }
 
-    /// Writes past the guard.
+    /// Writes past the guard. What the guard holds back, because a secret might have begun there, goes out before.
     pub fn unguarded(&self, text: String) {
+        if text.is_empty() {
+            return;
+        }
         let bytes = text.into_bytes();
         self.backlog.fetch_add(bytes.len(), Ordering::Relaxed);
         self.sender.send(Message::Unguarded(bytes)).ok();

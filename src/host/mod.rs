@@ -41,7 +41,7 @@ pub use process::{
 pub use reader::{Reader, Workspace};
 pub use run_dir::{RunDir, run_dir_base};
 pub use signals::Signals;
-pub use tenant::{group_of, is_folder, is_root, random_word, settle};
+pub use tenant::{group_of, is_folder, is_root, random_word, resolve, settle};
 
 use std::collections::BTreeMap;
 

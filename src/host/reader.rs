@@ -9,6 +9,7 @@ use super::credentials::{TakenCredentials, put_back_credentials, take_credential
 use super::files;
 use super::helper::{Helper, Program};
 use super::process::Jail;
+use crate::prompt::Template;
 
 #[derive(Debug)]
 pub enum Reader {
@@ -33,6 +34,16 @@ impl Reader {
                 .map(|path| files::read_text_file(path))
                 .collect(),
             Reader::Jailed(workspace) => workspace.texts(paths),
+        }
+    }
+
+    /// Fills in a template. One that is hostile may take what it likes: it takes it from a helper.
+    pub fn render(&self, template: &Template) -> Result<String, String> {
+        match self {
+            Reader::Direct => template.render(),
+            Reader::Jailed(workspace) => workspace
+                .helped(|helper| helper.render(template))
+                .unwrap_or_else(|error| Err(format!("{error:#}"))),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, chown};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
@@ -70,6 +70,11 @@ pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
+/// Where a path really leads, if it leads anywhere.
+pub fn resolve(path: &Path) -> Option<PathBuf> {
+    fs::canonicalize(path).ok()
+}
+
 pub fn is_folder(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|file| file.is_dir())
 }
@@ -83,6 +88,5 @@ pub fn random_word() -> String {
         let rest = &mut bytes[filled..];
         filled += rustix::rand::getrandom(rest, rustix::rand::GetRandomFlags::empty()).unwrap_or(0);
     }
-    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("rooda-{hex}")
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

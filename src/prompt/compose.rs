@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::builtin_text;
-use super::template::render;
+use super::template::{Template, render};
 use crate::config::{FragmentSource, Origin};
 use crate::error::{Error, ErrorKind};
 use crate::plan::{Plan, Work};
@@ -15,11 +15,16 @@ pub struct Text<'a> {
     pub text: String,
 }
 
-/// Composes the prompt of a plan. `texts` are those of its fragments, in their order.
-pub fn compose(plan: &Plan, texts: Vec<Text>) -> Result<String, Error> {
+/// Composes the prompt of a plan. `texts` are those of its fragments, in their order; `render_foreign` fills in templates
+/// that are not our own.
+pub fn compose(
+    plan: &Plan,
+    texts: Vec<Text>,
+    render_foreign: impl Fn(&Template) -> Result<String, String>,
+) -> Result<String, Error> {
     let mut problems = Vec::new();
     let mut rendered = texts.into_iter().filter_map(|text| {
-        fill_in(text, plan)
+        fill_in(text, plan, &render_foreign)
             .map_err(|error| problems.push(error))
             .ok()
     });
@@ -54,18 +59,28 @@ pub fn compose(plan: &Plan, texts: Vec<Text>) -> Result<String, Error> {
 }
 
 /// The text of a fragment as it goes into the prompt. Only one with parameters is a template.
-pub fn fill_in(text: Text, plan: &Plan) -> Result<String, Error> {
-    let promise = &plan.completion_promise.value.0;
-    // A built-in template is one also where nobody thought of its parameters.
-    let none = BTreeMap::new();
-    let is_template =
-        matches!(text.fragment.origin, Origin::BuiltIn(_)) && text.text.contains("{{");
+pub fn fill_in(
+    text: Text,
+    plan: &Plan,
+    render_foreign: impl Fn(&Template) -> Result<String, String>,
+) -> Result<String, Error> {
+    let is_ours = matches!(text.fragment.origin, Origin::BuiltIn(_));
     let parameters = match &text.fragment.parameters {
-        Some(parameters) => parameters,
-        None if is_template => &none,
+        Some(parameters) => parameters.clone(),
+        // A built-in template is one also where nobody thought of its parameters.
+        None if is_ours && text.text.contains("{{") => BTreeMap::new(),
         None => return Ok(text.text),
     };
-    render(&text.text, parameters, promise).map_err(|told| {
+    let template = Template {
+        text: text.text,
+        parameters,
+        completion_promise: plan.completion_promise.value.0.clone(),
+    };
+    let rendered = match is_ours {
+        true => template.render(),
+        false => render_foreign(&template),
+    };
+    rendered.map_err(|told| {
         let origin = &text.fragment.origin;
         let place = match &text.fragment.place {
             Some(place) => format!("{place}: "),

@@ -6,3 +6,4 @@ mod template;
 
 pub use builtin::{builtin_names, builtin_prompt, builtin_text};
 pub use compose::{Text, compose, fill_in};
+pub use template::Template;

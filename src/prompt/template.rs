@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use minijinja::{Environment, UndefinedBehavior, Value};
+use serde::{Deserialize, Serialize};
 
 /// What every template may use beside its own parameters.
 const COMPLETION_PROMISE: &str = "completion_promise";
@@ -12,6 +13,22 @@ const COMPLETION_PROMISE: &str = "completion_promise";
 const FUEL: u64 = 1_000_000;
 const LARGEST: usize = 16 << 20;
 const LONGEST_TAG: usize = 4096;
+
+/// A text with what is to be filled in. Who renders it is for the caller to say: a template that an agent wrote can cost
+/// whatever time and memory there is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Template {
+    pub text: String,
+    pub parameters: BTreeMap<String, serde_json::Value>,
+    pub completion_promise: String,
+}
+
+impl Template {
+    /// Fills it in, here and now. The error says what is wrong, not where.
+    pub fn render(&self) -> Result<String, String> {
+        render(&self.text, &self.parameters, &self.completion_promise)
+    }
+}
 
 /// Fills in a template. A variable without a value is an error, and so is a parameter that nothing uses: both are
 /// most likely a slip of the pen. The error says what is wrong, not where; the caller knows that.

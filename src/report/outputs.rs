@@ -7,6 +7,7 @@ use crate::error::Error;
 use crate::event::{Completed, Event, What};
 use crate::iteration::{Outcome, Stats, inert};
 use crate::redact::Secrets;
+use crate::report::markdown::cut;
 use crate::status::{Reason, Status};
 
 /// The names of the outputs, in the order of action.yml.
@@ -24,6 +25,9 @@ pub const NAMES: [&str; 12] = [
     "summary-file",
     "events-file",
 ];
+
+/// A reason may quote what the repository holds.
+const LONGEST_REASON: usize = 1_000;
 
 /// Where the files of a run are, relative to the folder for temporary files that later steps know too.
 #[derive(Debug, Clone, Default)]
@@ -154,7 +158,7 @@ impl Outputs {
         let values = [
             status.to_owned(),
             exit_code.map_or_else(String::new, |code| code.to_string()),
-            self.secrets.redact(reason).into_owned(),
+            cut(&self.secrets.redact(reason), LONGEST_REASON).into_owned(),
             self.stats.count().to_string(),
             self.succeeded.to_string(),
             self.failed.to_string(),

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use clap::{CommandFactory, Parser};
+use rooda::agent::KNOWN;
 use rooda::cli::{Cli, SUBCOMMANDS};
 use rooda::config::{KEYS, Source, builtin_layers, read_layer};
 use rooda::error::ErrorKind;
@@ -246,11 +247,23 @@ fn procedures_and_aliases_are_those_of_the_program() {
             procedures += 1;
         }
         for (name, command) in &layer.settings.aliases {
-            let told = row(&rows, name)[1];
+            let told = row(table(&rows, "alias"), name)[1];
             assert_eq!(told, format!("`{}`", command.text), "{name}");
         }
     }
     assert_eq!(table(&rows, "procedure").len(), procedures);
+    let agents = table(&rows, "agent");
+    assert_eq!(agents.len(), KNOWN.len());
+    for known in &KNOWN {
+        let told = row(agents, known.program);
+        let npm = known.npm.map(|package| format!("`{package}`"));
+        assert!(
+            told[1].starts_with(npm.as_deref().unwrap_or("no:")),
+            "{told:?}"
+        );
+        let keys: Vec<String> = known.keys.iter().map(|key| format!("`{key}`")).collect();
+        assert!(told[2].starts_with(&keys.join(", ")), "{told:?}");
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::event::{Completed, Event, What};
 use crate::host::{self, CommandFile, CommandFiles, RunDir, Sink};
 use crate::redact::Secrets;
 use crate::report::summary::{refused, rehearsed};
-use crate::report::workflow::{add_mask, end_group, group, refusal, resume, stop_commands};
+use crate::report::workflow::{add_mask, end_group, error, group, refusal, resume, stop_commands};
 use crate::report::{Heading, Outputs, RunFiles, Summary, Terminal, Workflow, event_line, say};
 use crate::signal::Signal;
 use crate::status::{Reason, Status};
@@ -119,7 +119,7 @@ impl<'a> Board<'a> {
 
     /// Fences what a foreign program is about to print.
     pub(super) fn open_stage(&mut self, title: &str) {
-        let token = host::random_word();
+        let token = format!("rooda-{}", host::random_word());
         let text = format!("{}{}", group(title), stop_commands(&token));
         self.world.console.unguarded(text);
         self.fence = Some(token);
@@ -219,6 +219,13 @@ impl<'a> Board<'a> {
         self.open_stage("Dry run");
         self.stage_output(text.as_bytes());
         self.close_stage();
+        if code != 0 {
+            let message =
+                "The dry run found something wrong: see its group in the log, or the summary.";
+            self.world
+                .console
+                .unguarded(error("rooda: dry-run", message));
+        }
         self.page = Page::Fixed(rehearsed(text, code == 0, VERSION));
         self.outputs.dry_run(code);
         self.publish();
@@ -256,13 +263,17 @@ impl<'a> Board<'a> {
         }
     }
 
-    /// No agent is left. What the runner reads is put right, and what is ours is given away.
-    pub(super) fn close(&mut self) {
+    /// No agent is left. What the runner reads is put right.
+    pub(super) fn restore(&mut self) {
         for repaired in self.files.restore() {
             self.warn(&format!(
                 "the agent had tampered with what the runner reads: {repaired}"
             ));
         }
+    }
+
+    /// Writes down the last, and gives away what is ours.
+    pub(super) fn close(&mut self) {
         self.publish();
         if let Some(run_dir) = &mut self.run_dir
             && let Err(error) = run_dir.hand_over(self.owner.0, self.owner.1)

@@ -23,6 +23,11 @@ impl Cleanup {
         self.workspace = Some((workspace.to_owned(), owner));
     }
 
+    /// From here on it may not.
+    pub(super) fn keep_workspace(&mut self) {
+        self.workspace = None;
+    }
+
     /// Takes the tokens that a checkout left in the git configuration out of it. Answers with how many there were.
     pub(super) fn take_credentials(
         &mut self,

@@ -86,6 +86,12 @@ impl Package {
                 name,
                 version: version.clone().unwrap_or_else(|| "latest".to_owned()),
             })),
+            (None, None) if !is_there && Known::of(program).is_some() => {
+                let message = format!("AI command binary not found: {program}");
+                Err(Error::new(ErrorKind::Unavailable, message).hint(format_args!(
+                    "rooda does not install {program}: install it in `setup`, or use an image of your own"
+                )))
+            }
             (None, None) => Ok(None),
             (None, Some(_)) => {
                 let message = format!("input agent-version: rooda does not install `{program}`");
@@ -162,7 +168,9 @@ fn outcome(ran: std::io::Result<Ran>) -> Result<Outcome, Error> {
         }
     };
     let lines = ran.output.last_lines(TOLD_LINES);
-    let last = match lines.iter().rev().find(|line| !line.trim().is_empty()) {
+    // npm's last words are where its log is, which nobody will ever see.
+    let tells = |line: &&String| !line.trim().is_empty() && !line.contains("A complete log of");
+    let last = match lines.iter().rev().find(tells) {
         Some(line) => format!(": {}", line.trim()),
         None => String::new(),
     };

@@ -76,16 +76,14 @@ pub(super) fn working_directory(job: &Job, inputs: &Inputs) -> Result<PathBuf, E
             format_args!("input working-directory: {message}, found {given:?}"),
         )
     };
-    let directory = job.workspace.join(given);
-    let climbs = directory
-        .components()
-        .any(|part| part == std::path::Component::ParentDir);
-    if climbs || !directory.starts_with(&job.workspace) {
-        return Err(wrong("expected a folder inside the workspace"));
-    }
-    if !host::is_folder(&directory) {
+    // Links are followed here, before any agent of this step could have made one.
+    let Some(directory) = host::resolve(&job.workspace.join(given)) else {
         return Err(wrong("expected a folder that is there")
             .hint("it is relative to the workspace; did a checkout step run before?"));
+    };
+    let workspace = host::resolve(&job.workspace).unwrap_or_else(|| job.workspace.clone());
+    if !directory.starts_with(workspace) || !host::is_folder(&directory) {
+        return Err(wrong("expected a folder inside the workspace"));
     }
     Ok(directory)
 }

@@ -63,6 +63,8 @@ fn act(world: &World, arguments: &ActionArgs, job: &Job, board: &mut Board) -> u
     let ended = panic::catch_unwind(AssertUnwindSafe(|| {
         step(world, arguments, job, board, &mut cleanup)
     }));
+    // First of all what the runner reads: it may not wait for the rest.
+    board.restore();
     cleanup.run(board);
     let ended = ended.unwrap_or_else(|_| {
         let error = Error::new(ErrorKind::Internal, "rooda has a defect and had to stop");

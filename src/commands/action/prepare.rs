@@ -194,7 +194,11 @@ fn dry_run(world: &World, settled: &Settled, board: &mut Board) -> Result<u8, Er
         false => NOT_READY,
     };
     board.rehearsed(&rehearsal.text, code);
-    for warning in &rehearsal.warnings {
+    let known = settled.resolved.agent.as_ref().ok();
+    let known = known.and_then(|agent| Known::of(agent.command.program()));
+    let (inputs, is_root) = (&settled.inputs, settled.tenant.is_root());
+    let passed = agent_environment(&world.environment, inputs, known, HOME, is_root)?;
+    for warning in rehearsal.warnings.iter().chain(&passed.warnings) {
         board.warn(warning);
     }
     Ok(code)
@@ -226,6 +230,12 @@ async fn bring_in(
     for warning in &passed.warnings {
         board.warn(warning);
     }
+    if !is_root && tenant.uid != tenant.owner.0 {
+        board.warn(&format!(
+            "the agent's user {} does not own the workspace, which belongs to {}: it may not be able to write there",
+            tenant.uid, tenant.owner.0
+        ));
+    }
     if inputs.setup.is_some() || is_root {
         cleanup.give_back(&job.workspace, tenant.owner);
     }
@@ -237,9 +247,18 @@ async fn bring_in(
             return Ok(Some(signal));
         }
         cleanup.own_everything(board);
+        if !is_root {
+            // Nothing of root's can come into the workspace any more.
+            cleanup.keep_workspace();
+        }
     }
     let taken = cleanup.take_credentials(workspace, job, board)?;
     let jail = workspace.jail.with_environment(passed.environment);
+    let protections = protections(world, job, settled, &jail, taken)?;
+    for protection in protections.iter().filter(|protection| !protection.in_force) {
+        // The summary has them all anyway.
+        tracing::warn!("not protected: {}: {}", protection.name, protection.detail);
+    }
     let is_there = host
         .reader
         .find_program(agent.command.program(), &agent_path(world))
@@ -250,11 +269,6 @@ async fn bring_in(
         if let Done::Interrupted(signal) = install(&package, &keyless, host, board).await? {
             return Ok(Some(signal));
         }
-    }
-    let protections = protections(world, job, settled, &jail, taken)?;
-    for protection in protections.iter().filter(|protection| !protection.in_force) {
-        // The summary has them all anyway.
-        tracing::warn!("not protected: {}: {}", protection.name, protection.detail);
     }
     host.jail = Some(jail);
     let odd = check(&host.reader, &agent_path(world), &resolved.plan, agent)?;

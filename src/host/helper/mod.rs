@@ -24,6 +24,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use self::exchange::exchange;
 use self::protocol::{Answer, ProgramFound, Request, Task, TextRead};
 use super::files::LARGEST_TEXT;
+use crate::prompt::Template;
 
 /// How much is said at most, either way.
 const LARGEST: usize = 64 << 20;
@@ -88,6 +89,18 @@ impl<'a> Helper<'a> {
             TextRead::Text(_) => surprise(),
         };
         texts.into_iter().map(text).collect()
+    }
+
+    /// Fills in a template, within bounds of time and memory. The inner error says what is wrong with it.
+    pub fn render(&self, template: &Template) -> Result<Result<String, String>> {
+        let trying = "it takes too much time or memory";
+        match self
+            .ask(Path::new("/"), Task::Render(template.clone()))
+            .context(trying)?
+        {
+            Answer::Render(rendered) => Ok(rendered),
+            _ => surprise(),
+        }
     }
 
     /// Finds a program as the agent's user would. The inner error says what is wrong.

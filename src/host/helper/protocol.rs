@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use serde::de::Error as _;
+
+use crate::prompt::Template;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -17,6 +19,7 @@ pub(super) struct Request {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Task {
     Read(Vec<PathBuf>),
+    Render(Template),
     FindProgram { name: String, path: String },
     GitConfigs,
     Replace(Vec<Replacement>),
@@ -36,6 +39,7 @@ pub(in crate::host) struct Replacement {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Answer {
     Read(Vec<TextRead>),
+    Render(Result<String, String>),
     FindProgram(ProgramFound),
     GitConfigs(GitConfigs),
     Replace(Vec<Replaced>),

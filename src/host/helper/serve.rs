@@ -8,7 +8,7 @@ use std::path::{Component, Path};
 use anyhow::{Context, Result, bail};
 use rustix::fs::{Access, CWD, Mode, OFlags, access, openat};
 use rustix::io::Errno;
-use rustix::process::{Signal, set_parent_process_death_signal};
+use rustix::process::{Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit};
 
 use super::LARGEST;
 use super::protocol::{
@@ -17,6 +17,7 @@ use super::protocol::{
 use super::search::git_configs;
 use crate::error::without_number;
 use crate::host::files::{enter, find_program, missing_interpreter, read_text_file};
+use crate::prompt::Template;
 
 /// No configuration of git is larger.
 const LARGEST_CONFIG: u64 = 1 << 20;
@@ -46,10 +47,23 @@ pub fn serve_helper() -> Result<()> {
 fn answer(task: Task) -> Answer {
     match task {
         Task::Read(wanted) => Answer::Read(wanted.iter().map(|path| read(path)).collect()),
+        Task::Render(template) => Answer::Render(render(&template)),
         Task::FindProgram { name, path } => Answer::FindProgram(find(&name, &path)),
         Task::GitConfigs => Answer::GitConfigs(git_configs(Path::new("."))),
         Task::Replace(files) => Answer::Replace(files.iter().map(replace).collect()),
     }
+}
+
+/// A template that wants more memory than this ends the helper, and nobody else.
+const LARGEST_MEMORY: u64 = 1 << 30;
+
+fn render(template: &Template) -> Result<String, String> {
+    let limit = Rlimit {
+        current: Some(LARGEST_MEMORY),
+        maximum: Some(LARGEST_MEMORY),
+    };
+    setrlimit(Resource::As, limit).map_err(|error| error.to_string())?;
+    template.render()
 }
 
 fn read(path: &Path) -> TextRead {

@@ -1,11 +1,13 @@
 //! The three pipes of an agent. Every step can be cancelled without losing a byte.
 
+use std::fs::File;
 use std::future::{pending, poll_fn};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::process::Child;
 use std::task::{Context, Poll};
+use std::thread;
 
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::unix::pipe::{Receiver, Sender};
@@ -64,6 +66,18 @@ impl<'a> Pipes<'a> {
     /// Whether reading waits for the console and not for the agent.
     pub(super) fn are_held_up(&self) -> bool {
         !self.console.has_room()
+    }
+
+    /// Goes on reading, for nobody, until the writers are gone: a service that speaks would else be ended by its words.
+    pub(super) fn listen_on(mut self) -> Tail {
+        let pipes = [self.output.stdout.take(), self.output.stderr.take()];
+        for pipe in pipes.into_iter().flatten() {
+            let Ok(pipe) = pipe.into_blocking_fd() else {
+                continue;
+            };
+            thread::spawn(move || io::copy(&mut File::from(pipe), &mut io::sink()));
+        }
+        self.output.tail
     }
 
     pub(super) fn into_tail(self) -> Tail {

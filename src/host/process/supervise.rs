@@ -193,7 +193,7 @@ impl Supervisor {
             Some(_) => limits.grace,
             None if command.place.keeps_services() => {
                 run.drain(&mut heard).await;
-                let tail = run.pipes.into_tail();
+                let tail = run.pipes.listen_on();
                 let end = status(&mut child)?;
                 self.foreign.extend(own_children().unwrap_or_default());
                 return Ok(Ran {

@@ -389,7 +389,7 @@ fn runs_that_never_started_say_why_and_what_to_do() {
     assert_eq!(
         refused(&error, "0.1.0"),
         "## ❌ rooda: error – unknown key `levle`\n\n- 💡 did you mean `level`?\n\n\
-         Nothing was run. The exit code is 78.\n\n<sub>rooda 0.1.0</sub>\n"
+         No iteration was run. The exit code is 78.\n\n<sub>rooda 0.1.0</sub>\n"
     );
     let other = Error::new(ErrorKind::Config, "`max_iterations` is 0").hint("use `unlimited`");
     let both = Error {
@@ -400,7 +400,7 @@ fn runs_that_never_started_say_why_and_what_to_do() {
         refused(&both, "0.1.0"),
         "## ❌ rooda: error – 2 problems\n\n- unknown key `levle`\n  - 💡 did you mean `level`?\n\
          - `max_iterations` is 0\n  - 💡 use `unlimited`\n\n\
-         Nothing was run. The exit code is 78.\n\n<sub>rooda 0.1.0</sub>\n"
+         No iteration was run. The exit code is 78.\n\n<sub>rooda 0.1.0</sub>\n"
     );
     assert_eq!(
         rehearsed("=== Dry-Run: build ===\n", true, "0.1.0"),

@@ -35,7 +35,7 @@ pub fn refused(error: &Error, version: &str) -> String {
     page.add(&headline("❌", "error", &reason));
     page.add(&list);
     let code = error.kind.exit_code();
-    page.add(&format!("Nothing was run. The exit code is {code}."));
+    page.add(&format!("No iteration was run. The exit code is {code}."));
     page.add(&footer(version));
     page.finish()
 }

@@ -287,3 +287,60 @@ fn its_text_in_the_summary_is_only_text() {
     }
     assert!(depth <= opened);
 }
+
+/// A procedure whose four phases are one file, a template.
+const TEMPLATE: &str = "procedures:\n  mine:\n    observe: [{path: look.md, parameters: {x: y}}]\n    \
+    orient: [{content: Look.}]\n    decide: [{content: Look.}]\n    act: [{content: Look.}]\n";
+
+#[test]
+fn a_template_that_takes_all_time_or_memory_ends_the_run_and_not_rooda() {
+    let doubled = "{% set a = x ~ 'aaaaaaaaaaaaaaaa' %}".to_owned()
+        + &"{% set a = a ~ a %}".repeat(31)
+        + "{{ a|length }}";
+    let slow = "{{ x }}{% for i in range(9999) %}{% set b = ('a'*1000000)|replace('a', 'b') %}{% endfor %}";
+    for template in [doubled.as_str(), slow] {
+        let Some(job) = Job::new() else { return };
+        let script = format!(
+            "cat >/dev/null; printf %s {} >look.md",
+            shell_words::quote(template)
+        );
+        let job = with_agent(job, &script)
+            .file("rooda-config.yml", TEMPLATE)
+            .file("look.md", "Look at {{ x }}.\n")
+            .input("procedure", "mine");
+        let outcome = job.run();
+        assert_eq!(outcome.output("status"), Some("aborted"), "{outcome}");
+        let reason = outcome.output("reason").unwrap_or_default();
+        assert!(reason.contains("too much time or memory"), "{reason}");
+        assert!(
+            outcome.elapsed < Duration::from_secs(30),
+            "{:?}",
+            outcome.elapsed
+        );
+    }
+}
+
+#[test]
+fn a_repository_of_another_user_gives_setup_no_commands() {
+    let Some(job) = job(PROMISE) else { return };
+    // What an agent of an earlier step, or a bare repository among the files, may have planted.
+    let job = job
+        .file("plant.sh", "#!/bin/sh\nid -u >>/github/workspace/planted\n")
+        .file("app/HEAD", "ref: refs/heads/main\n")
+        .file(
+            "app/config",
+            "[core]\n\tbare = true\n\tfsmonitor = sh /github/workspace/plant.sh\n",
+        )
+        .file("app/objects/x", "")
+        .file("app/refs/x", "")
+        .input("setup", "git status || true; cd app && git status || true");
+    job.host_step("git config core.fsmonitor 'sh /github/workspace/plant.sh'")
+        .unwrap();
+    let outcome = job.run();
+    assert_eq!(outcome.output("status"), Some("success"), "{outcome}");
+    assert!(
+        !job.workspace().join("planted").exists(),
+        "{}",
+        job.read("planted")
+    );
+}

@@ -11,7 +11,7 @@ fn setup_runs_once_as_root_and_its_services_go_on() {
     );
     let Some(job) = job(&script) else { return };
     let setup = "id -u; echo hello >/opt/from-setup; mkdir made; touch made/by-root\n\
-                 setsid sh -c 'while :; do touch /tmp/beat; sleep 0.05; done' >/dev/null 2>&1 &\n\
+                 setsid sh -c 'while :; do touch /tmp/beat; echo talking; echo more >&2; sleep 0.05; done' &\n\
                  env | grep -E 'TOKEN|INPUT_|ACTIONS_' && exit 9 || true\n";
     let job = job.input("setup", setup);
     let outcome = job.run();

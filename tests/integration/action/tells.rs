@@ -79,6 +79,26 @@ fn secrets_are_masked_first_and_redacted_in_all_that_is_written() {
 }
 
 #[test]
+fn a_secret_that_comes_in_pieces_is_redacted_too() {
+    // In this form the runner itself would not know it.
+    let key = "sk-ant-~~~???>>>-secret";
+    let script = "cat >/dev/null; form=$(printf %s \"$ANTHROPIC_API_KEY\" | base64 | tr +/ -_ | tr -d =); \
+                  first=$(echo $form | cut -c1-12); printf %s \"got $first\"; sleep 0.3; \
+                  echo \"${form#$first}\"; echo '<promise>SUCCESS</promise>'";
+    let Some(job) = job(script) else { return };
+    let job = job
+        .env("ANTHROPIC_API_KEY", key)
+        .input("agent-env", "ANTHROPIC_API_KEY")
+        .input("verbose", "true");
+    let outcome = job.run();
+    assert_eq!(outcome.output("status"), Some("success"), "{outcome}");
+    assert!(
+        outcome.log.iter().any(|line| line.starts_with("got ***")),
+        "{outcome}"
+    );
+}
+
+#[test]
 fn the_summary_tells_all_that_matters() {
     let script =
         format!("cat >/dev/null; case $n in 2) echo oh no >&2; exit 3;; 3) {PROMISE};; esac");
