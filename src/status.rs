@@ -68,7 +68,7 @@ pub enum Reason {
     ConsecutiveFailures { failures: u32 },
     CannotPrompt { problem: String },
     CannotStart { problem: String },
-    MaxIterations { limit: NonZeroU32 },
+    MaxIterations { limit: NonZeroU32, all_failed: bool },
     RunTimeout { timeout: Duration },
     Interrupted { signal: Signal },
 }
@@ -101,7 +101,14 @@ impl fmt::Display for Reason {
             Reason::CannotStart { problem } => {
                 write!(f, "Aborting, the AI command cannot be started: {problem}")
             }
-            Reason::MaxIterations { limit } => write!(f, "Reached max iterations: {limit}"),
+            Reason::MaxIterations { limit, all_failed } => {
+                write!(f, "Reached max iterations: {limit}")?;
+                // The limit may be lower than the number of failures that would abort a run.
+                if *all_failed {
+                    f.write_str(", and every one of them failed")?;
+                }
+                Ok(())
+            }
             Reason::RunTimeout { timeout } => {
                 write!(f, "Reached run timeout: {}", Exactly(*timeout))
             }

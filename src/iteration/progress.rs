@@ -71,7 +71,8 @@ impl Progress {
         if let Limit::AtMost(limit) = self.limit
             && self.stats.count() >= limit.get()
         {
-            return Step::Stop(Reason::MaxIterations { limit });
+            let all_failed = self.failures >= self.stats.count();
+            return Step::Stop(Reason::MaxIterations { limit, all_failed });
         }
         match self.run_timeout {
             Some(timeout) if timeout - elapsed < last_moments(timeout) => {
@@ -145,7 +146,8 @@ mod tests {
 
     fn reached(limit: u32) -> Step {
         let limit = NonZeroU32::new(limit).expect("not zero");
-        Step::Stop(Reason::MaxIterations { limit })
+        let all_failed = false;
+        Step::Stop(Reason::MaxIterations { limit, all_failed })
     }
 
     fn promised() -> Step {
@@ -180,7 +182,10 @@ mod tests {
     fn the_threshold_is_checked_before_the_limit() {
         assert_eq!(after(progress(3, 3, None), &[failed(); 3]), aborted(3));
         assert_eq!(after(progress(1, 1, None), &[failed()]), aborted(1));
-        assert_eq!(after(progress(1, 2, None), &[failed()]), reached(1));
+        let limit = NonZeroU32::MIN;
+        let all_failed = true;
+        let reached = Step::Stop(Reason::MaxIterations { limit, all_failed });
+        assert_eq!(after(progress(1, 2, None), &[failed()]), reached);
     }
 
     #[test]

@@ -192,7 +192,10 @@ fn every_status_has_its_first_line() {
             "❌ rooda: aborted – Aborting, the AI command cannot be started: `/bin/claude:` it is gone",
         ),
         (
-            Reason::MaxIterations { limit },
+            Reason::MaxIterations {
+                limit,
+                all_failed: false,
+            },
             "🔁 rooda: max-iters – Reached max iterations: 5",
         ),
         (

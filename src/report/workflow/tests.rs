@@ -260,12 +260,18 @@ fn the_end_is_told_as_the_step_takes_it() {
     let promise = "DONE".to_owned();
     for (reason, fails, expected) in [
         (
-            Reason::MaxIterations { limit },
+            Reason::MaxIterations {
+                limit,
+                all_failed: false,
+            },
             true,
             "::error title=rooda%3A max-iters::Reached",
         ),
         (
-            Reason::MaxIterations { limit },
+            Reason::MaxIterations {
+                limit,
+                all_failed: false,
+            },
             false,
             "::warning title=rooda%3A max-iters::Reached",
         ),
@@ -301,7 +307,10 @@ fn the_agents_last_words_are_told_if_they_are_the_last() {
     step.completed(1, EXIT, &lines);
     step.completed(2, Outcome::Interrupted, &[]);
     let limit = NonZeroU32::MIN;
-    step.end(&Reason::MaxIterations { limit });
+    step.end(&Reason::MaxIterations {
+        limit,
+        all_failed: false,
+    });
     let told = step
         .last()
         .split_once("in iteration 1:%0A")
@@ -311,7 +320,10 @@ fn the_agents_last_words_are_told_if_they_are_the_last() {
     assert_eq!(told, Some(expected.as_str()));
 
     step.completed(3, Outcome::Continue, &[]);
-    step.end(&Reason::MaxIterations { limit });
+    step.end(&Reason::MaxIterations {
+        limit,
+        all_failed: false,
+    });
     let said = "Reached max iterations: 1 (0 iterations completed, total: 1m00s)";
     assert_eq!(
         step.last(),
