@@ -305,25 +305,69 @@ fn rights_that_new_files_would_inherit_are_taken_back() {
     assert_eq!(gone, Err(rustix::io::Errno::NODATA));
 }
 
-/// What the next test leaves to a process in a mount namespace of its own.
+/// The folders of a runner, mounted as in a container. If they are not yet, mounts them, where nobody else sees it, runs
+/// the test again in there, and answers with nothing.
+fn where_they_are_mounted(test: &str) -> Option<PathBuf> {
+    const MOUNTED: &str = "ROODA_TEST_MOUNTED";
+    if let Some(place) = std::env::var_os(MOUNTED) {
+        return Some(place.into());
+    }
+    let place = folder_for_all();
+    for folder in [
+        "_temp/_runner_file_commands",
+        "github/runner_temp",
+        "github/file_commands",
+    ] {
+        fs::create_dir_all(place.path().join(folder)).unwrap();
+    }
+    let script = "mount --bind _temp github/runner_temp && \
+        mount --bind _temp/_runner_file_commands github/file_commands && \
+        exec \"$0\" --exact --nocapture \"$1\"";
+    let output = std::process::Command::new("unshare")
+        .args(["-m", "sh", "-c", script])
+        .arg(std::env::current_exe().unwrap())
+        .arg(format!("host::command_files::tests::{test}"))
+        .current_dir(place.path())
+        .env(MOUNTED, place.path())
+        .output();
+    let told = match &output {
+        Ok(output) => {
+            String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned()
+        }
+        Err(error) => error.to_string(),
+    };
+    if told.contains("running 1 test") {
+        assert!(told.contains("1 passed"), "{told}");
+    } else {
+        crate::host::trial::aloud(&format!(
+            "nothing can be mounted here, so this was not tried: {told}"
+        ));
+    }
+    None
+}
+
 #[test]
-#[ignore = "another test runs it, where the folders are mounted"]
-fn a_folder_mounted_twice_is_put_right_where_the_runner_looks() {
-    let Ok(place) = std::env::var("ROODA_TEST_MOUNTED") else {
+fn an_agent_cannot_put_another_folder_where_the_runner_looks() {
+    let test = "an_agent_cannot_put_another_folder_where_the_runner_looks";
+    let Some(place) = where_they_are_mounted(test) else {
         return;
     };
-    let place = Path::new(&place);
+    let host = place.join("_temp/_runner_file_commands");
+    fs::write(host.join("set_output_1"), "").unwrap();
     let agent = Agent::new();
-    let path = place.join("file_commands/set_output_1");
+    for owned in [host.parent().unwrap(), &host, &host.join("set_output_1")] {
+        agent.own(owned);
+    }
+    let path = place.join("github/file_commands/set_output_1");
     let variable = |name: &str, path: &Path| (name.to_owned(), path.display().to_string());
     let environment = BTreeMap::from([
         variable("GITHUB_OUTPUT", &path),
-        variable("RUNNER_TEMP", &place.join("runner_temp")),
+        variable("RUNNER_TEMP", &place.join("github/runner_temp")),
     ]);
     let mut files = CommandFiles::hold(&environment).unwrap();
     files.write(CommandFile::Output, b"status=true\n").unwrap();
     agent.run(&format!(
-        "cd {}/runner_temp; mv _runner_file_commands away; mkdir _runner_file_commands; \
+        "cd {}/github/runner_temp; mv _runner_file_commands away; mkdir _runner_file_commands; \
          echo status=forged > _runner_file_commands/set_output_1",
         place.display()
     ));
@@ -333,49 +377,6 @@ fn a_folder_mounted_twice_is_put_right_where_the_runner_looks() {
         files.restore(),
         ["the folder of the command files was moved or removed"]
     );
-}
-
-#[test]
-fn an_agent_cannot_put_another_folder_where_the_runner_looks() {
-    let place = folder_for_all();
-    let host = place.path().join("_temp/_runner_file_commands");
-    for folder in [
-        host.as_path(),
-        &place.path().join("github/runner_temp"),
-        &place.path().join("github/file_commands"),
-    ] {
-        fs::create_dir_all(folder).unwrap();
-    }
-    fs::write(host.join("set_output_1"), "").unwrap();
-    let agent = Agent::new();
-    for owned in [host.parent().unwrap(), &host, &host.join("set_output_1")] {
-        agent.own(owned);
-    }
-    let test =
-        "host::command_files::tests::a_folder_mounted_twice_is_put_right_where_the_runner_looks";
-    let script = "mount --bind _temp github/runner_temp && \
-        mount --bind _temp/_runner_file_commands github/file_commands && \
-        exec \"$0\" --exact --ignored --nocapture \"$1\"";
-    let output = std::process::Command::new("unshare")
-        .args(["-m", "sh", "-c", script])
-        .arg(std::env::current_exe().unwrap())
-        .arg(test)
-        .current_dir(place.path())
-        .env("ROODA_TEST_MOUNTED", place.path().join("github"))
-        .output();
-    let told = match &output {
-        Ok(output) => {
-            String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned()
-        }
-        Err(error) => error.to_string(),
-    };
-    if !told.contains("running 1 test") {
-        crate::host::trial::aloud(&format!(
-            "nothing can be mounted here, so this was not tried: {told}"
-        ));
-        return;
-    }
-    assert!(told.contains("1 passed"), "{told}");
     let read = fs::read_to_string(host.join("set_output_1")).unwrap();
     assert_eq!(read, "status=true\n");
 }
