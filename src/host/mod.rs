@@ -17,6 +17,7 @@ mod ownership;
 mod process;
 mod reader;
 mod run_dir;
+mod runner_files;
 mod signals;
 mod tenant;
 #[cfg(test)]
@@ -40,6 +41,7 @@ pub use process::{
 };
 pub use reader::{Reader, Workspace};
 pub use run_dir::{RunDir, run_dir_base};
+pub use runner_files::RunnerFiles;
 pub use signals::Signals;
 pub use tenant::{group_of, is_folder, is_root, random_word, resolve, settle};
 

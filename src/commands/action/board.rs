@@ -4,7 +4,7 @@ use super::super::World;
 use crate::action::{FailOn, Job};
 use crate::error::{Error, ErrorKind};
 use crate::event::{Completed, Event, What};
-use crate::host::{self, CommandFile, CommandFiles, RunDir, Sink};
+use crate::host::{self, CommandFile, CommandFiles, RunDir, RunnerFiles, Sink};
 use crate::redact::Secrets;
 use crate::report::summary::{refused, rehearsed};
 use crate::report::workflow::{add_mask, end_group, error, group, refusal, resume, stop_commands};
@@ -20,6 +20,7 @@ pub(super) struct Board<'a> {
     world: &'a World,
     secrets: Secrets,
     files: CommandFiles,
+    runner_files: RunnerFiles,
     run_dir: Option<RunDir>,
     /// To whom the run directory is given at the end.
     owner: (u32, u32),
@@ -70,6 +71,7 @@ impl<'a> Board<'a> {
         let mut board = Board {
             world,
             files,
+            runner_files: RunnerFiles::default(),
             run_dir,
             owner: host::owner(&job.workspace).unwrap_or_default(),
             outputs: Outputs::new(files_of_run, secrets.clone()),
@@ -84,6 +86,12 @@ impl<'a> Board<'a> {
         // A container that is killed from here on leaves that it was.
         board.publish();
         Ok(board)
+    }
+
+    /// From here on an agent's user may change the modes of the runner's files. Not sooner: what `setup` does with them, the
+    /// author of the workflow wants.
+    pub(super) fn note_runner_files(&mut self, job: &Job) {
+        self.runner_files = RunnerFiles::note(&self.world.environment, &job.workspace);
     }
 
     pub(super) fn set_fail_on(&mut self, fail_on: FailOn) {
@@ -265,7 +273,8 @@ impl<'a> Board<'a> {
 
     /// No agent is left. What the runner reads is put right.
     pub(super) fn restore(&mut self) {
-        for repaired in self.files.restore() {
+        let repaired = self.files.restore();
+        for repaired in repaired.into_iter().chain(self.runner_files.restore()) {
             self.warn(&format!(
                 "the agent had tampered with what the runner reads: {repaired}"
             ));

@@ -252,6 +252,7 @@ async fn bring_in(
             cleanup.keep_workspace();
         }
     }
+    board.note_runner_files(job);
     let taken = cleanup.take_credentials(workspace, job, board)?;
     let jail = workspace.jail.with_environment(passed.environment);
     let protections = protections(world, job, settled, &jail, taken)?;

@@ -240,6 +240,45 @@ fn it_cannot_hide_the_command_files_from_the_runner_even_without_landlock() {
 }
 
 #[test]
+fn its_chmods_are_undone() {
+    let script = format!(
+        "cat >/dev/null
+        chmod 000 /github/workflow/event.json /github/home/.npmrc
+        cd /github/runner_temp
+        for f in git-credentials-0b0e4f5a-6c1d-4d6e-9a55-2f1c7f0a9d11.config of-another-step.sh _github_home _github_workflow _runner_file_commands; do
+            chgrp $(id -g) $f; chmod 000 $f
+        done
+        chmod 000 /github/runner_temp
+        stat -c '%a %n' /github/home /github/workflow /github/runner_temp >/github/workspace/closed
+        {PROMISE}"
+    );
+    let prepare = "cd $HOME; umask 022; echo true >of-another-step.sh; chmod 755 of-another-step.sh; \
+                   echo x >_github_home/.npmrc; chmod 600 _github_home/.npmrc; echo >_github_workflow/event.json";
+    let look = "cd $HOME; stat -c '%a %u %g %n' . *.config *.sh _* _github_home/.npmrc _github_workflow/event.json";
+    for sandbox in ["required", "off"] {
+        let Some(job) = job(&script) else { return };
+        let job = job.input("sandbox", sandbox);
+        job.host_step(prepare).unwrap();
+        let before = job.host_step(look).unwrap();
+        assert!(before.contains("git-credentials"), "{before}");
+        let outcome = job.run();
+        let status = outcome.output("status");
+        assert_eq!(status, Some("success"), "{sandbox}: {outcome}");
+        let closed = "0 /github/home\n0 /github/workflow\n0 /github/runner_temp\n";
+        assert_eq!(job.read("closed"), closed, "{sandbox}: {outcome}");
+        let after = job.host_step(look);
+        assert_eq!(after, Ok(before), "{sandbox}: {outcome}");
+        let summary = outcome.summary.as_deref().unwrap_or_default();
+        for told in [
+            "`/github/home` had another mode or owner",
+            "files in `/github/runner_temp` had another mode",
+        ] {
+            assert!(summary.contains(told), "{sandbox}: {told}: {summary}");
+        }
+    }
+}
+
+#[test]
 fn nothing_of_it_outlives_its_iteration() {
     // 600 processes that fork without end, ignore SIGTERM and leave their session.
     let fork = "$SIG{TERM} = 'IGNORE'; use POSIX;
