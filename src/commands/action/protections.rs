@@ -109,7 +109,7 @@ fn credentials(taken: usize) -> Protection {
             0 => "none was there".to_owned(),
             _ => format!(
                 "{} taken out for the time of the run",
-                Count(taken as u64, "entry")
+                Count(taken as u64, "token")
             ),
         },
     }
