@@ -124,6 +124,8 @@ pub fn agent_environment(
     let unset = inputs.agent_env.iter().filter(missing).map(|name| {
         format!("agent-env names {name}, which is not set (set it under `env:` of the step)")
     });
+    // Whoever names variables may have named the key among them.
+    let known = known.filter(|_| inputs.agent_env.is_empty());
     let warnings = unset.chain(known.and_then(|known| without_key(known, &environment)));
     Ok(Passed {
         warnings: warnings.collect(),
