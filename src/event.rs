@@ -101,6 +101,6 @@ pub struct Completed<'a> {
     pub failure_threshold: u32,
     /// The word that means success.
     pub promise: &'a str,
-    /// The end of the output of an iteration that failed.
+    /// The end of the output of an iteration that failed or was interrupted.
     pub last_lines: Vec<String>,
 }

@@ -186,7 +186,7 @@ fn limits(plan: &Plan, run: Option<(Duration, Duration)>) -> Limits {
 /// What became of an iteration.
 struct Iterated {
     outcome: Outcome,
-    /// The end of the output, if it failed.
+    /// The end of the output, if it did not end well.
     last_lines: Vec<String>,
     interrupted: Option<Signal>,
     /// Why there is no sense in going on.
@@ -228,8 +228,8 @@ async fn iterate(
     Iterated {
         outcome,
         last_lines: match outcome {
-            Outcome::Failed(_) => ran.output.last_lines(LAST_LINES),
-            Outcome::Continue | Outcome::JobDone | Outcome::Interrupted => Vec::new(),
+            Outcome::Failed(_) | Outcome::Interrupted => ran.output.last_lines(LAST_LINES),
+            Outcome::Continue | Outcome::JobDone => Vec::new(),
         },
         interrupted: ran.interrupted,
         broken: None,

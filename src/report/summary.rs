@@ -22,7 +22,7 @@ use self::heading::Told;
 use self::page::Page;
 use super::markdown::{block, cut, sentence};
 use crate::event::{Completed, Event, Moment, What};
-use crate::iteration::{Failure, Outcome, Stats};
+use crate::iteration::{Outcome, Stats};
 use crate::plan::Limit;
 use crate::status::{Reason, Status};
 use crate::units::{Count, Elapsed, Grouped};
@@ -77,7 +77,7 @@ struct Row {
 #[derive(Debug)]
 struct LastFailure {
     iteration: u32,
-    failure: Failure,
+    how: String,
     lines: String,
 }
 
@@ -147,13 +147,14 @@ impl Summary {
             Outcome::Failed(failure) => {
                 self.stats.push(completed.duration);
                 self.failed += 1;
-                self.last_failure = Some(LastFailure {
-                    iteration: completed.iteration,
-                    failure,
-                    lines: last_lines(&completed.last_lines),
-                });
+                self.keep_last_lines(completed, failure.to_string());
             }
-            Outcome::Interrupted => self.interrupted += 1,
+            Outcome::Interrupted => {
+                self.interrupted += 1;
+                if !completed.last_lines.is_empty() {
+                    self.keep_last_lines(completed, "interrupted".to_owned());
+                }
+            }
         }
         let row = Row {
             iteration: completed.iteration,
@@ -296,11 +297,19 @@ impl Summary {
         )
     }
 
+    fn keep_last_lines(&mut self, completed: &Completed, how: String) {
+        self.last_failure = Some(LastFailure {
+            iteration: completed.iteration,
+            how,
+            lines: last_lines(&completed.last_lines),
+        });
+    }
+
     fn tell_last_failure(&self, page: &mut Page, open: bool) {
         if let Some(last) = &self.last_failure {
             let title = format!(
-                "Last lines of the last iteration that failed ({}: {})",
-                last.iteration, last.failure
+                "The agent's last lines in iteration {} ({})",
+                last.iteration, last.how
             );
             page.fold(&title, open, &last.lines);
         }

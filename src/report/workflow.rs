@@ -161,18 +161,27 @@ impl<T: FnMut() -> String> Workflow<T> {
         match completed.outcome {
             Outcome::Failed(failure) => {
                 let text = self.failed(completed, failure);
-                self.failed = Some(LastWords {
-                    iteration: completed.iteration,
-                    lines: completed.last_lines.clone(),
-                });
+                self.keep_last_words(completed);
                 text
             }
             Outcome::Continue | Outcome::JobDone => {
                 self.failed = None;
                 String::new()
             }
-            Outcome::Interrupted => String::new(),
+            Outcome::Interrupted => {
+                if !completed.last_lines.is_empty() {
+                    self.keep_last_words(completed);
+                }
+                String::new()
+            }
         }
+    }
+
+    fn keep_last_words(&mut self, completed: &Completed) {
+        self.failed = Some(LastWords {
+            iteration: completed.iteration,
+            lines: completed.last_lines.clone(),
+        });
     }
 
     fn failed(&mut self, completed: &Completed, failure: Failure) -> String {

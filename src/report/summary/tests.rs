@@ -6,6 +6,7 @@ use pulldown_cmark::{Event as Seen, Options, Parser, Tag};
 
 use super::*;
 use crate::error::{Error, ErrorKind};
+use crate::iteration::Failure;
 use crate::iteration::Promised;
 use crate::report::Protection;
 use crate::signal::Signal;
@@ -214,7 +215,7 @@ fn what_the_agent_said_last_is_open_only_if_the_run_did_not_succeed() {
     run.iterate(1, exit(1), 60, &["first"]);
     run.iterate(2, exit(2), 60, &["second"]);
     let failed = run.end(&Reason::ConsecutiveFailures { failures: 2 });
-    let title = "Last lines of the last iteration that failed (2: the agent exited with code 2)";
+    let title = "The agent's last lines in iteration 2 (the agent exited with code 2)";
     let body = format!("\n<summary>{title}</summary>\n\n```text\nsecond\n```\n\n</details>\n");
     assert!(
         failed.contains(&format!("\n<details open>{body}")),

@@ -132,6 +132,8 @@ fn a_cancelled_job_leaves_the_truth_and_nothing_else() {
             .contains("interrupted"),
         "{summary}"
     );
+    // What it said last is told, for whoever asks what it was doing.
+    assert!(summary.contains("iteration 1 (interrupted)"), "{summary}");
     wait_until("the end of the container", || {
         (!job.is_running()).then_some(())
     });
