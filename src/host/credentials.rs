@@ -6,6 +6,7 @@
 
 mod git_config;
 mod strip;
+mod surroundings;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -16,12 +17,20 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use rustix::fs::OFlags;
 
-use self::strip::{Removed, Stripped, compare, is_credentials_file, put_into, secrets, strip};
+use self::strip::{Removed, compare, is_credentials_file, put_into, secrets, strip};
+use self::surroundings::Surroundings;
 use super::folder::Folder;
-use super::helper::{Bytes, ConfigFile, Helper, Replaced, Replacement};
+use super::helper::{Bytes, ConfigFile, FileKind, Helper, Replaced, Replacement};
+use crate::redact::Secrets;
 
 /// More than a file with one token in it needs.
 const LARGEST: u64 = 1 << 16;
+
+/// A shorter word may stand anywhere, and be no secret there.
+const SHORTEST_SECRET: usize = 8;
+
+/// How many reasons a warning tells.
+const MOST_REASONS: usize = 3;
 
 /// What git reads in a repository, besides what lies elsewhere.
 const NAMES: [&str; 2] = ["config", "config.worktree"];
@@ -29,14 +38,23 @@ const NAMES: [&str; 2] = ["config", "config.worktree"];
 /// What was taken out, and of where.
 #[derive(Default)]
 pub struct TakenCredentials {
-    directory: PathBuf,
+    root: PathBuf,
     files: Vec<TakenFile>,
-    /// Every configuration as it was when no agent could yet have changed it.
+    /// Every file that was read, as it was when no agent could yet have changed it.
     found: BTreeMap<PathBuf, Vec<u8>>,
+    /// The folders to which git itself leads.
+    directories: BTreeSet<PathBuf>,
+    surroundings: Surroundings,
+    /// The configurations that could not be read even then.
+    unusable: BTreeSet<PathBuf>,
+    /// The configurations to which git itself leads.
+    configs: BTreeSet<PathBuf>,
+    /// How many configurations of git were read.
+    pub looked_at: usize,
     /// What must be masked: the tokens, in each form in which they stood there.
     pub secrets: Vec<String>,
-    /// Whether every folder could be searched.
-    pub complete: bool,
+    /// In words, why not everything could be searched.
+    pub missed: Option<String>,
 }
 
 struct TakenFile {
@@ -59,83 +77,88 @@ impl fmt::Debug for TakenCredentials {
 impl TakenCredentials {
     /// How many entries were taken out.
     pub fn count(&self) -> usize {
-        self.files.iter().map(|file| file.removed.len()).sum()
+        // Of a section that was empty but for its name, nothing else is left to count.
+        let count = |file: &TakenFile| file.removed.len().max(1);
+        self.files.iter().map(count).sum()
     }
 }
 
-/// Takes the tokens out of every git configuration in and around a folder. On failure nothing is changed.
-pub fn take_credentials(helper: &Helper, directory: &Path) -> Result<TakenCredentials> {
+/// Takes the tokens, and what else is known to be secret, out of every git configuration in a folder. On failure nothing
+/// is changed.
+pub fn take_credentials(helper: &Helper, root: &Path, known: &Secrets) -> Result<TakenCredentials> {
     let trying = "cannot take the tokens out of git's configuration";
-    let configs = helper.git_configs(directory).context(trying)?;
+    let configs = helper.git_configs(root).context(trying)?;
+    let known: Vec<String> = known
+        .masks()
+        .filter(|value| value.len() >= SHORTEST_SECRET)
+        .map(str::to_owned)
+        .collect();
     let mut taken = TakenCredentials {
-        directory: directory.to_owned(),
-        complete: configs.all,
+        root: root.to_owned(),
+        directories: configs.directories.into_iter().collect(),
+        missed: configs.missed,
         ..TakenCredentials::default()
     };
-    for ConfigFile { path, content } in configs.files {
-        if let Some(Stripped {
-            text,
-            removed,
-            secrets,
-        }) = strip(&content.0)
-        {
-            taken.secrets.extend(secrets);
-            taken.files.push(TakenFile {
-                path: path.clone(),
-                original: content.0.clone(),
-                stripped: text,
-                removed,
-            });
-        }
-        taken.found.insert(path, content.0);
+    let all_known = Secrets::new(known.clone());
+    for file in configs.files {
+        taken.read(file, &all_known).context(trying)?;
     }
+    taken.follow_includes(helper, &all_known).context(trying)?;
     taken.secrets.sort();
     taken.secrets.dedup();
-    if let Some(path) = taken.where_a_secret_is_left() {
+    let all_known = Secrets::new(known.into_iter().chain(taken.secrets.iter().cloned()));
+    if let Some(path) = taken.where_a_secret_is_left(&all_known) {
         let place = taken.shown(path);
         bail!(
-            "{trying}: the token stands in {place} a second time, in a place that git does not read"
+            "{trying}: a secret of the job stands in {place}, and cannot be taken out there; \
+             remove it, or set `persist-credentials: false` for the checkout"
         );
     }
-    let out = |file: &TakenFile| replacement(&file.path, &file.original, &file.stripped);
-    let back = |file: &TakenFile| replacement(&file.path, &file.stripped, &file.original);
-    let replaced = helper
-        .replace(taken.files.iter().map(out).collect())
-        .context(trying)?;
-    let failed = replaced
-        .iter()
-        .zip(&taken.files)
-        .find_map(|(replaced, file)| {
-            let what = match replaced {
-                Replaced::Done => return None,
-                Replaced::Differs(_) => "somebody else is writing it",
-                Replaced::Missing => "it is gone",
-                Replaced::Failed(words) => words,
-            };
-            Some(format!("{}: {what}", taken.shown(&file.path)))
-        });
-    if let Some(failed) = failed {
+    taken.replace_all(helper, trying)?;
+    // The tokens are out, but nothing would bring them back.
+    if let Err(error) = taken.survey(helper) {
+        let back = |file: &TakenFile| replacement(&file.path, &file.stripped, &file.original);
         helper.replace(taken.files.iter().map(back).collect()).ok();
-        bail!("{trying}: {failed}");
+        return Err(error.context(trying));
     }
     Ok(taken)
 }
 
-/// Puts the tokens back where nothing stands against it, and tells what does, for a warning. To be called when no process
-/// of an agent is left.
+/// Puts the tokens back if nothing stands against it, and tells what does, for a warning. To be called when no process of
+/// an agent is left.
 pub fn put_back_credentials(helper: &Helper, taken: &TakenCredentials) -> Result<Vec<String>> {
     let trying = "cannot put the tokens back into git's configuration";
+    if taken.files.is_empty() {
+        return Ok(Vec::new());
+    }
     let now = taken.look(helper).context(trying)?;
-    let mut warnings = Vec::new();
+    let mut against = taken.changes(&now);
+    let surveyed = helper.survey(&taken.surroundings.watched).context(trying)?;
+    against.extend(
+        taken
+            .surroundings
+            .changes(surveyed, |path| taken.shown(path)),
+    );
+    // Whatever runs for one repository can read what stands in the others.
+    if let Some(reasons) = together(&against) {
+        return Ok(vec![reasons]);
+    }
     let mut files = Vec::new();
     let mut replacements = Vec::new();
+    let mut warnings = Vec::new();
     for file in &taken.files {
-        match taken.judge(file, &now) {
-            Ok(replacement) => {
-                files.push(file);
-                replacements.push(replacement);
+        match now.get(&file.path) {
+            Some(Now::Text(text)) => match file.put_into(text) {
+                Ok(back) => {
+                    replacements.push(replacement(&file.path, text, &back));
+                    files.push(file);
+                }
+                Err(what) => warnings.push(taken.changed(&file.path, &what)),
+            },
+            Some(Now::Unusable(words)) => warnings.push(words.clone()),
+            Some(Now::Missing) | None => {
+                warnings.push(format!("{} is gone", taken.shown(&file.path)));
             }
-            Err(warning) => warnings.push(warning),
         }
     }
     let replaced = helper.replace(replacements).context(trying)?;
@@ -151,29 +174,100 @@ pub fn put_back_credentials(helper: &Helper, taken: &TakenCredentials) -> Result
     Ok(warnings)
 }
 
-/// What is in a file now, or in words why that cannot be told.
-type Now = BTreeMap<PathBuf, Result<Vec<u8>, String>>;
+/// What is at a path now.
+enum Now {
+    Text(Vec<u8>),
+    Missing,
+    /// In words, why that cannot be told.
+    Unusable(String),
+}
+
+impl TakenFile {
+    fn put_into(&self, now: &[u8]) -> Result<Vec<u8>, String> {
+        match now == self.stripped {
+            true => Ok(self.original.clone()),
+            false => put_into(now, &self.original, &self.stripped, &self.removed),
+        }
+    }
+}
 
 impl TakenCredentials {
-    fn where_a_secret_is_left(&self) -> Option<&Path> {
-        let left = |text: &[u8]| {
-            let mut secrets = self.secrets.iter();
-            secrets.any(|secret| memchr::memmem::find(text, secret.as_bytes()).is_some())
+    /// Takes a file in, and the tokens out of it.
+    fn read(&mut self, file: ConfigFile, known: &Secrets) -> Result<()> {
+        let ConfigFile {
+            path,
+            content: Bytes(original),
+            kind,
+        } = file;
+        let stripped = match kind {
+            FileKind::Beside => None,
+            FileKind::Config | FileKind::LookAlike => strip(&original, &|text| holds(text, known)),
         };
-        let stripped = |path: &Path| self.files.iter().find(|file| file.path == path);
-        self.found.iter().find_map(|(path, found)| {
-            let text = stripped(path).map_or(found, |file| &file.stripped);
-            left(text).then_some(path.as_path())
-        })
+        match (stripped, kind) {
+            (Some(stripped), _) => {
+                self.looked_at += 1;
+                self.secrets.extend(stripped.secrets);
+                if stripped.text != original {
+                    self.files.push(TakenFile {
+                        path: path.clone(),
+                        original: original.clone(),
+                        stripped: stripped.text,
+                        removed: stripped.removed,
+                    });
+                }
+            }
+            (None, FileKind::Config) => bail!(
+                "{} is not a configuration that git could read; mend or remove it",
+                self.shown(&path)
+            ),
+            (None, FileKind::LookAlike | FileKind::Beside) => {}
+        }
+        if kind == FileKind::Config {
+            self.configs.insert(path.clone());
+        }
+        self.found.insert(path, original);
+        Ok(())
     }
 
-    /// Every file that a token was taken out of, and the other one that git reads in the same folder.
-    fn look(&self, helper: &Helper) -> Result<Now> {
-        let paths: BTreeSet<PathBuf> = self
-            .files
+    fn where_a_secret_is_left(&self, known: &Secrets) -> Option<&Path> {
+        let mut paths = self.found.keys();
+        let path = paths.find(|path| holds(self.then(path).unwrap_or_default(), known));
+        path.map(PathBuf::as_path)
+    }
+
+    fn replace_all(&self, helper: &Helper, trying: &'static str) -> Result<()> {
+        let out = |file: &TakenFile| replacement(&file.path, &file.original, &file.stripped);
+        let back = |file: &TakenFile| replacement(&file.path, &file.stripped, &file.original);
+        let replaced = helper
+            .replace(self.files.iter().map(out).collect())
+            .context(trying)?;
+        let failed = replaced
             .iter()
-            .flat_map(|file| NAMES.map(|name| file.path.with_file_name(name)))
-            .collect();
+            .zip(&self.files)
+            .find_map(|(replaced, file)| {
+                let what = match replaced {
+                    Replaced::Done => return None,
+                    Replaced::Differs(_) => "somebody else is writing it",
+                    Replaced::Missing => "it is gone",
+                    Replaced::Failed(words) => words,
+                };
+                Some(format!("{}: {what}", self.shown(&file.path)))
+            });
+        if let Some(failed) = failed {
+            helper.replace(self.files.iter().map(back).collect()).ok();
+            bail!("{trying}: {failed}");
+        }
+        Ok(())
+    }
+
+    /// Every file that a token was taken out of, and all that git reads in a repository.
+    fn look(&self, helper: &Helper) -> Result<BTreeMap<PathBuf, Now>> {
+        let own = self.files.iter().map(|file| file.path.clone());
+        let all = self.repositories();
+        let all = all
+            .iter()
+            .flat_map(|folder| NAMES.map(|name| folder.join(name)));
+        let paths: BTreeSet<PathBuf> = own.chain(all).collect();
         let look = |path: &PathBuf| Replacement {
             path: path.clone(),
             from: Bytes(self.then(path).unwrap_or_default().to_vec()),
@@ -181,17 +275,28 @@ impl TakenCredentials {
         };
         let looks = helper.replace(paths.iter().map(look).collect())?;
         let now = paths.into_iter().zip(looks).map(|(path, look)| {
-            let then = self.then(&path);
             let now = match look {
-                Replaced::Done => Ok(then.unwrap_or_default().to_vec()),
-                Replaced::Differs(Bytes(now)) => Ok(now),
-                Replaced::Missing if then.is_none() => Ok(Vec::new()),
-                Replaced::Missing => Err(format!("{} is gone", self.shown(&path))),
-                Replaced::Failed(words) => Err(self.unusable(&path, &words)),
+                Replaced::Done => Now::Text(self.then(&path).unwrap_or_default().to_vec()),
+                Replaced::Differs(Bytes(now)) => Now::Text(now),
+                Replaced::Missing => Now::Missing,
+                Replaced::Failed(words) => Now::Unusable(self.unusable(&path, &words)),
             };
             (path, now)
         });
         Ok(now.collect())
+    }
+
+    /// The repositories that are watched: those to which git leads, and those that had a token.
+    fn repositories(&self) -> BTreeSet<PathBuf> {
+        let is_config = |path: &&Path| {
+            path.file_name()
+                .is_some_and(|name| name == "config" || name == "config.worktree")
+        };
+        let own = self.files.iter().map(|file| file.path.as_path());
+        let own = own.filter(is_config).filter_map(Path::parent);
+        own.map(Path::to_owned)
+            .chain(self.directories.iter().cloned())
+            .collect()
     }
 
     /// What a file held when no agent had run yet, and we had done our work.
@@ -201,25 +306,21 @@ impl TakenCredentials {
         taken.map(|file| &file.stripped[..]).or_else(found)
     }
 
-    /// How a file gets its tokens back, or in words why it does not.
-    fn judge(&self, file: &TakenFile, now: &Now) -> Result<Replacement, String> {
-        let changed = |path: &Path, what: String| {
-            let place = self.shown(path);
-            format!("the agent changed {place} ({what})")
+    /// What is different in the configurations, as far as it could do harm.
+    fn changes(&self, now: &BTreeMap<PathBuf, Now>) -> Vec<String> {
+        let change = |(path, now): (&PathBuf, &Now)| match now {
+            Now::Text(now) => {
+                let same = compare(self.then(path).unwrap_or_default(), now);
+                same.err().map(|what| self.changed(path, &what))
+            }
+            Now::Unusable(words) if !self.unusable.contains(path) => Some(words.clone()),
+            Now::Missing | Now::Unusable(_) => None,
         };
-        let at = |path: &Path| now.get(path).cloned().unwrap_or_else(|| Ok(Vec::new()));
-        let is = at(&file.path)?;
-        let back = if is == file.stripped {
-            file.original.clone()
-        } else {
-            put_into(&is, &file.original, &file.stripped, &file.removed)
-                .map_err(|what| changed(&file.path, what))?
-        };
-        for path in NAMES.map(|name| file.path.with_file_name(name)) {
-            let then = self.then(&path).unwrap_or_default();
-            compare(then, &at(&path)?).map_err(|what| changed(&path, what))?;
-        }
-        Ok(replacement(&file.path, &is, &back))
+        now.iter().filter_map(change).collect()
+    }
+
+    fn changed(&self, path: &Path, what: &str) -> String {
+        format!("the agent changed {} ({what})", self.shown(path))
     }
 
     fn unusable(&self, path: &Path, words: &str) -> String {
@@ -227,8 +328,25 @@ impl TakenCredentials {
     }
 
     fn shown(&self, path: &Path) -> String {
-        let path = path.strip_prefix(&self.directory).unwrap_or(path);
+        let path = path.strip_prefix(&self.root).unwrap_or(path);
         path.display().to_string()
+    }
+}
+
+fn holds(text: &[u8], known: &Secrets) -> bool {
+    let text = String::from_utf8_lossy(text);
+    known.redact(&text) != text
+}
+
+/// The first few reasons in one sentence.
+fn together(reasons: &[String]) -> Option<String> {
+    let more = reasons.len().saturating_sub(MOST_REASONS);
+    let first = reasons.iter().take(MOST_REASONS);
+    let text = first.map(String::as_str).collect::<Vec<_>>().join("; ");
+    match (text.is_empty(), more) {
+        (true, _) => None,
+        (false, 0) => Some(text),
+        (false, more) => Some(format!("{text}; and {more} more")),
     }
 }
 

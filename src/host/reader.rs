@@ -10,6 +10,7 @@ use super::files;
 use super::helper::{Helper, Program};
 use super::process::Jail;
 use crate::prompt::Template;
+use crate::redact::Secrets;
 
 #[derive(Debug)]
 pub enum Reader {
@@ -23,6 +24,8 @@ pub struct Workspace {
     pub jail: Jail,
     /// Where the agent works.
     pub directory: PathBuf,
+    /// All that is its own: the workspace of the job.
+    pub root: PathBuf,
 }
 
 impl Reader {
@@ -82,8 +85,8 @@ impl Workspace {
             .unwrap_or_else(|error| Err(format!("{error:#}")))
     }
 
-    pub fn take_credentials(&self) -> Result<TakenCredentials> {
-        self.helped(|helper| take_credentials(helper, &self.directory))
+    pub fn take_credentials(&self, known: &Secrets) -> Result<TakenCredentials> {
+        self.helped(|helper| take_credentials(helper, &self.root, known))
     }
 
     pub fn put_back_credentials(&self, taken: &TakenCredentials) -> Result<Vec<String>> {

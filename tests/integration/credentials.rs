@@ -2,14 +2,20 @@
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::path::Path;
 
-use rooda::host::{checkout_tokens, put_back_credentials, take_credentials};
+use rooda::host::{Helper, TakenCredentials, checkout_tokens, put_back_credentials};
+use rooda::redact::Secrets;
 
 use crate::helper::{Workspace, helper, is_root};
 
 const TOKEN: &str = "ghs_0123456789abcdefABCDEF";
 /// `x-access-token:` and the token above.
 const BASIC: &str = "eC1hY2Nlc3MtdG9rZW46Z2hzXzAxMjM0NTY3ODlhYmNkZWZBQkNERUY=";
+
+fn take_credentials(helper: &Helper, root: &Path) -> anyhow::Result<TakenCredentials> {
+    rooda::host::take_credentials(helper, root, &Secrets::default())
+}
 
 /// A workspace in which something like actions/checkout has been.
 fn checked_out() -> Workspace {
@@ -26,7 +32,7 @@ fn checked_out() -> Workspace {
 fn a_folder_without_a_repository_has_no_tokens() {
     let workspace = Workspace::new();
     let taken = take_credentials(&helper(), workspace.path()).unwrap();
-    assert!(taken.count() == 0 && taken.complete && taken.secrets.is_empty());
+    assert!(taken.count() == 0 && taken.missed.is_none() && taken.secrets.is_empty());
     assert_eq!(
         put_back_credentials(&helper(), &taken).unwrap(),
         Vec::<String>::new()
@@ -102,21 +108,13 @@ fn submodules_worktrees_and_other_checkouts_are_searched_too() {
         ]
     );
     let taken = take_credentials(&helper(), workspace.path()).unwrap();
-    assert!(taken.complete);
+    assert_eq!(taken.missed, None);
+    assert_eq!((taken.count(), taken.looked_at), (8, 9));
     assert_eq!(with_token(), Vec::<String>::new());
     assert_eq!(
         put_back_credentials(&helper(), &taken).unwrap(),
         Vec::<String>::new()
     );
-    assert_eq!(with_token(), before);
-    // The agent can go up from where it works.
-    let taken = take_credentials(&helper(), &workspace.file("deep/er")).unwrap();
-    let left = with_token();
-    assert!(
-        !left.iter().any(|path| path.starts_with("./.git/")),
-        "{left:?}"
-    );
-    put_back_credentials(&helper(), &taken).unwrap();
     assert_eq!(with_token(), before);
 }
 
@@ -193,7 +191,9 @@ fn no_token_comes_back_to_where_an_agent_could_use_it() {
         ),
         (
             "mkdir out; mv .git out/; ln -s out/.git .git",
-            ".git/config cannot be used: a link or a file stands in its path",
+            ".git/config cannot be used: a link or a file stands in its path; \
+             .git/config.worktree cannot be used: a link or a file stands in its path; \
+             the agent put a link at .git",
         ),
         (
             "ln .git/config published",
@@ -221,7 +221,8 @@ fn no_token_comes_back_to_where_an_agent_could_use_it() {
         ),
         (
             "git config extensions.worktreeConfig true; git config --worktree core.fsmonitor evil",
-            "the agent changed .git/config (extensions.worktreeconfig)",
+            "the agent changed .git/config (extensions.worktreeconfig); \
+             the agent changed .git/config.worktree (core.fsmonitor)",
         ),
         (
             "printf '[core]\\n\\tsshCommand = evil\\n' > .git/config.worktree",
@@ -271,8 +272,277 @@ fn a_token_that_cannot_be_taken_out_everywhere_stays_everywhere() {
     let before = workspace.read(".git/config");
     let error = take_credentials(&helper(), workspace.path()).unwrap_err();
     assert!(
-        format!("{error:#}").contains("stands in .git/config a second time"),
+        format!("{error:#}")
+            .contains("a secret of the job stands in .git/config, and cannot be taken out there"),
         "{error:#}"
+    );
+    assert_eq!(workspace.read(".git/config"), before);
+}
+
+/// A setting like the one that checkout makes, of a token that is known otherwise too.
+fn known() -> Secrets {
+    Secrets::new([TOKEN.to_owned(), "short".to_owned()])
+}
+
+fn refusal(workspace: &Workspace) -> String {
+    let error = rooda::host::take_credentials(&helper(), workspace.path(), &known()).unwrap_err();
+    format!("{error:#}")
+}
+
+#[test]
+fn nothing_in_the_tree_hides_a_repository() {
+    for decoy in [
+        "echo x > HEAD; echo nowhere > commondir",
+        "echo x > HEAD; : > config; mkdir objects; : > objects/x",
+        "echo x > HEAD; mkdir config objects refs modules worktrees",
+        // It is no configuration, and none that git would read.
+        "echo x > HEAD; echo '[broken' > config; mkdir objects",
+        "rm .git/HEAD",
+        "mkdir sub; git init -q sub/inner; cp .git/config sub/inner/.git/; cd sub; \
+         echo x > HEAD; : > config; mkdir objects",
+        "mv .git real; ln -s real .git; rm real/HEAD",
+    ] {
+        let workspace = checked_out();
+        workspace.run(decoy);
+        let taken = take_credentials(&helper(), workspace.path()).unwrap();
+        assert_eq!(taken.missed, None, "{decoy}");
+        let left = workspace.run(&format!("grep -rlE '{BASIC}|{TOKEN}' . || true"));
+        assert_eq!(left, "", "{decoy}");
+        let warnings = put_back_credentials(&helper(), &taken).unwrap();
+        assert_eq!(warnings, Vec::<String>::new(), "{decoy}");
+        let back = workspace.run(&format!("grep -rlE '{BASIC}|{TOKEN}' ."));
+        assert_ne!(back, "", "{decoy}");
+    }
+}
+
+#[test]
+fn what_could_not_be_searched_is_told() {
+    for (place, told) in [
+        (
+            "head -c 2000000 /dev/zero > .git/config.worktree",
+            ".git/config.worktree: it is too large",
+        ),
+        (
+            "mkdir -p deep/er; chmod 000 deep/er",
+            "deep/er: Permission denied",
+        ),
+        (
+            "git init -q other; chmod 000 other/.git/config",
+            "other/.git/config: Permission denied",
+        ),
+    ] {
+        let workspace = checked_out();
+        workspace.run(place);
+        if place.contains("chmod") && !is_root() {
+            continue;
+        }
+        let taken = take_credentials(&helper(), workspace.path()).unwrap();
+        let missed = taken.missed.clone().unwrap_or_default();
+        assert!(missed.ends_with(told), "{place}: {missed:?}");
+        assert_eq!(taken.count(), 1);
+    }
+}
+
+#[test]
+fn a_known_secret_is_found_in_any_form_and_place() {
+    let workspace = checked_out();
+    workspace.run(&format!(
+        "git config credential.helper '!f() {{ echo password={TOKEN}; }}; f'; git config x.short short"
+    ));
+    let original = workspace.read(".git/config");
+    let taken = rooda::host::take_credentials(&helper(), workspace.path(), &known()).unwrap();
+    assert_eq!(taken.count(), 2);
+    let clean = workspace.read(".git/config");
+    assert!(
+        !clean.contains(TOKEN) && clean.contains("short = short"),
+        "{clean}"
+    );
+    let warnings = put_back_credentials(&helper(), &taken).unwrap();
+    assert_eq!(warnings, Vec::<String>::new());
+    assert_eq!(workspace.read(".git/config"), original);
+    for (copy, place) in [
+        ("cp .git/config .git/config.bak", ".git/config.bak"),
+        (
+            "echo https://x:$TOKEN@github.com >.git/credentials",
+            ".git/credentials",
+        ),
+        ("printf me:$TOKEN | base64 >.git/note", ".git/note"),
+        (
+            "git config --add x.y z; echo \"# $TOKEN\" >>.git/config",
+            ".git/config",
+        ),
+        (
+            "git config \"includeIf.gitdir:$TOKEN.path\" x",
+            ".git/config",
+        ),
+    ] {
+        let workspace = checked_out();
+        workspace.run(&format!("TOKEN={TOKEN}; {copy}"));
+        let before = workspace.read(".git/config");
+        assert_eq!(
+            refusal(&workspace),
+            format!(
+                "cannot take the tokens out of git's configuration: a secret of the job stands in {place}, \
+                 and cannot be taken out there; remove it, or set `persist-credentials: false` for the checkout"
+            ),
+            "{copy}"
+        );
+        assert_eq!(workspace.read(".git/config"), before);
+    }
+}
+
+#[test]
+fn a_configuration_that_cannot_be_read_is_refused() {
+    let workspace = checked_out();
+    workspace.run("echo '[broken' >> .git/config");
+    assert_eq!(
+        refusal(&workspace),
+        "cannot take the tokens out of git's configuration: .git/config is not a configuration that git could read; \
+         mend or remove it"
+    );
+}
+
+#[test]
+fn a_file_that_is_included_loses_its_token_too() {
+    let workspace = checked_out();
+    workspace.run(&format!(
+        "git config include.path ../outer; git config -f outer include.path in/ner; mkdir in; \
+         git config -f in/ner http.extraheader 'X: {TOKEN}'; git config includeIf.onbranch:x.path ../missing"
+    ));
+    let original = workspace.read("in/ner");
+    let taken = take_credentials(&helper(), workspace.path()).unwrap();
+    assert_eq!((taken.count(), taken.looked_at), (2, 3));
+    assert_eq!(workspace.read("in/ner"), "[http]\n");
+    let warnings = put_back_credentials(&helper(), &taken).unwrap();
+    assert_eq!(warnings, Vec::<String>::new());
+    assert_eq!(workspace.read("in/ner"), original);
+}
+
+/// A repository with a hook, an included file, a folder of hooks in the tree and a submodule.
+const SURROUNDED: &str = "git config include.path ../included; git config -f included alias.x status; \
+    git config includeIf.onbranch:x.path ../missing/one; \
+    printf '#!/bin/sh\n' > .git/hooks/pre-commit; \
+    mkdir githooks; : > githooks/pre-push; git config core.hooksPath githooks; \
+    git init -q -b main lib; cd lib; git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x; cd ..; \
+    git -c protocol.file.allow=always submodule --quiet add $PWD/lib nested/lib";
+
+#[test]
+fn no_token_comes_back_beside_what_would_run_or_lead_elsewhere() {
+    for (attack, told) in [
+        (
+            "echo evil > .git/hooks/pre-push",
+            "the agent added .git/hooks/pre-push",
+        ),
+        (
+            "echo evil >> .git/hooks/pre-commit",
+            "the agent changed .git/hooks/pre-commit",
+        ),
+        (
+            "chmod +x .git/hooks/pre-commit",
+            "the agent changed .git/hooks/pre-commit",
+        ),
+        (
+            "ln -s /home/runner/work/r/r/evil .git/hooks/pre-push",
+            "the agent put a link at .git/hooks/pre-push",
+        ),
+        (
+            "rm -rf .git/hooks; ln -s /home/runner/work/r/r/evil .git/hooks",
+            "the agent put a link at .git/hooks",
+        ),
+        (
+            "head -c 2000000 /dev/zero > .git/hooks/pre-push",
+            ".git/hooks/pre-push cannot be looked at",
+        ),
+        (
+            "chmod +x githooks/pre-push",
+            "the agent changed githooks/pre-push",
+        ),
+        (
+            "echo ../evil > .git/commondir",
+            "the agent added .git/commondir",
+        ),
+        (
+            "git config -f included http.proxy http://evil",
+            "the agent changed included",
+        ),
+        ("rm included", "the agent removed included"),
+        (
+            "mkdir missing; git config -f missing/one core.fsmonitor evil",
+            "the agent added missing/one",
+        ),
+        (
+            "ln -s /home/runner/work/r/r/evil missing",
+            "the agent put a link at missing",
+        ),
+        (
+            "echo evil > .git/modules/nested/lib/hooks/post-checkout",
+            "the agent added .git/modules/nested/lib/hooks/post-checkout",
+        ),
+        (
+            "git config -f .git/modules/nested/lib/config core.fsmonitor evil",
+            "the agent changed .git/modules/nested/lib/config (core.fsmonitor)",
+        ),
+        (
+            "mkdir .git/modules/nested/evil",
+            "the agent added .git/modules/nested/evil",
+        ),
+        (
+            "mkdir .git/modules/evil",
+            "the agent added .git/modules/evil",
+        ),
+        (
+            "cd .git/hooks; for n in 1 2 3 4 5; do : > $n; done",
+            "the agent added .git/hooks/1; the agent added .git/hooks/2; the agent added .git/hooks/3; and 2 more",
+        ),
+    ] {
+        let workspace = checked_out();
+        workspace.run(SURROUNDED);
+        let taken = take_credentials(&helper(), workspace.path()).unwrap();
+        workspace.run(attack);
+        let warnings = put_back_credentials(&helper(), &taken).unwrap();
+        assert_eq!(warnings, [told], "{attack}");
+        assert!(!workspace.read(".git/config").contains(BASIC), "{attack}");
+    }
+}
+
+#[test]
+fn what_git_does_in_passing_keeps_no_token_away() {
+    let workspace = checked_out();
+    workspace.run(SURROUNDED);
+    let taken = take_credentials(&helper(), workspace.path()).unwrap();
+    workspace.run(
+        "git config user.name Agent; git config user.email a@b; git -c core.hooksPath=/dev/null commit -q -m x; \
+         git init -q; git worktree add -q tree 2>/dev/null; echo x > .git/hooks/pre-push.sample; \
+         rm .git/hooks/pre-commit; git gc -q; git submodule --quiet update; git stash list; git status; \
+         git init -q made; : > made/.git/hooks/pre-push",
+    );
+    let warnings = put_back_credentials(&helper(), &taken).unwrap();
+    assert_eq!(warnings, Vec::<String>::new());
+    assert!(workspace.read(".git/config").contains(BASIC));
+}
+
+#[test]
+fn a_full_disk_leaves_no_half_of_a_configuration() {
+    let workspace = checked_out();
+    workspace.run("git config x.y $(head -c 330 /dev/zero | tr '\\0' y)");
+    let taken = take_credentials(&helper(), workspace.path()).unwrap();
+    workspace.run("git config user.name \"$(head -c $((1000 - $(wc -c <.git/config))) /dev/zero | tr '\\0' n)\"");
+    let before = workspace.read(".git/config");
+    assert!((990..1024).contains(&before.len()), "{}", before.len());
+    let program = workspace.file("full");
+    // No file can grow beyond 1024 bytes.
+    let script = format!(
+        "#!/bin/bash\ntrap '' XFSZ; ulimit -f 1; exec {} \"$@\"\n",
+        env!("CARGO_BIN_EXE_rooda")
+    );
+    fs::write(&program, script).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let full = Helper::of(&program, &crate::helper::confine);
+    let warnings = put_back_credentials(&full, &taken).unwrap();
+    assert_eq!(
+        warnings,
+        [".git/config cannot be used: File too large"],
+        "{before}"
     );
     assert_eq!(workspace.read(".git/config"), before);
 }

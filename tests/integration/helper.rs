@@ -17,7 +17,7 @@ pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-fn confine(command: &mut Command) {
+pub(crate) fn confine(command: &mut Command) {
     if is_root() {
         command.uid(RUNNER).gid(RUNNER);
     }

@@ -102,6 +102,11 @@ impl<'a> Board<'a> {
         self.fail_on.fails(status)
     }
 
+    /// All that must appear nowhere.
+    pub(super) fn secrets(&self) -> &Secrets {
+        &self.secrets
+    }
+
     /// Takes in more that must appear nowhere. The runner learns it before anything else is said.
     pub(super) fn mask(&mut self, values: impl IntoIterator<Item = String>) {
         let known = self.secrets.masks().count();

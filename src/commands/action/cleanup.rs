@@ -28,25 +28,21 @@ impl Cleanup {
         self.workspace = None;
     }
 
-    /// Takes the tokens that a checkout left in the git configuration out of it. Answers with how many there were.
+    /// Takes the tokens that a checkout left in the git configuration out of it.
     pub(super) fn take_credentials(
         &mut self,
         workspace: &Workspace,
         job: &Job,
         board: &mut Board,
-    ) -> Result<usize, Error> {
+    ) -> Result<&TakenCredentials, Error> {
         let elsewhere = job.runner_temp.as_deref().map(host::checkout_tokens);
         board.mask(elsewhere.into_iter().flatten());
         let taken = workspace
-            .take_credentials()
+            .take_credentials(board.secrets())
             .map_err(|error| Error::caused(ErrorKind::Unavailable, &error))?;
         board.mask(taken.secrets.iter().cloned());
-        if !taken.complete {
-            board.warn("not every folder of the git directory could be searched for tokens");
-        }
-        let count = taken.count();
-        self.taken = Some((workspace.clone(), taken));
-        Ok(count)
+        let (_, taken) = self.taken.insert((workspace.clone(), taken));
+        Ok(taken)
     }
 
     /// Gives everything that root owns in the workspace to whom the workspace belongs.

@@ -107,6 +107,7 @@ fn settle(
     let workspace = Workspace {
         jail,
         directory: directory.clone(),
+        root: job.workspace.clone(),
     };
     let mut layers = layers(world, arguments, job, &inputs, &workspace)?;
     let request = Request {

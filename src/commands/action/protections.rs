@@ -6,7 +6,7 @@ use super::super::World;
 use super::prepare::Settled;
 use crate::action::{Job, Sandbox};
 use crate::error::{Error, ErrorKind};
-use crate::host::{self, Attempt, Jail, LandlockStatus, ProbeTargets};
+use crate::host::{self, Attempt, Jail, LandlockStatus, ProbeTargets, TakenCredentials};
 use crate::report::Protection;
 use crate::units::Count;
 
@@ -16,7 +16,7 @@ pub(super) fn protections(
     job: &Job,
     settled: &Settled,
     jail: &Jail,
-    tokens_taken: usize,
+    taken: &TakenCredentials,
 ) -> Result<Vec<Protection>, Error> {
     let sandbox = settled.inputs.sandbox;
     let mut protections = vec![
@@ -24,7 +24,7 @@ pub(super) fn protections(
         landlock(&settled.landlock, sandbox),
         processes(),
         environment(jail),
-        credentials(tokens_taken),
+        credentials(taken),
     ];
     if sandbox != Sandbox::Off {
         let attempts = host::run_probe(jail, &targets(world, job))
@@ -101,16 +101,22 @@ fn environment(jail: &Jail) -> Protection {
     }
 }
 
-fn credentials(taken: usize) -> Protection {
+fn credentials(taken: &TakenCredentials) -> Protection {
+    let entries = match taken.count() {
+        0 => "none was there".to_owned(),
+        count => format!(
+            "{} taken out for the time of the run",
+            Count(count as u64, "setting")
+        ),
+    };
+    let looked_at = Count(taken.looked_at as u64, "git configuration");
+    let detail = format!("{entries} ({looked_at} looked at)");
     Protection {
         name: "no token in the git configuration",
-        in_force: true,
-        detail: match taken {
-            0 => "none was there".to_owned(),
-            _ => format!(
-                "{} taken out for the time of the run",
-                Count(taken as u64, "token")
-            ),
+        in_force: taken.missed.is_none(),
+        detail: match &taken.missed {
+            Some(why) => format!("not all of the workspace could be searched: {why}; {detail}"),
+            None => detail,
         },
     }
 }

@@ -22,8 +22,9 @@ pub(super) struct Removed {
     left: Option<(Vec<u8>, Vec<u8>)>,
 }
 
-/// Takes the tokens out. `None`: there are none, or git could not read it either.
-pub(super) fn strip(original: &[u8]) -> Option<Stripped> {
+/// Takes the tokens out, and every variable with something in it that is known to be a secret. `None`: it is no
+/// configuration, and git could not read it either.
+pub(super) fn strip(original: &[u8], is_known: &dyn Fn(&[u8]) -> bool) -> Option<Stripped> {
     let mut edits: Vec<(Range<usize>, Vec<u8>)> = Vec::new();
     let mut removed = Vec::new();
     let mut secrets = Vec::new();
@@ -48,7 +49,8 @@ pub(super) fn strip(original: &[u8]) -> Option<Stripped> {
             b"proxy" => None,
             _ => without_user(variable.text(), &mut secrets),
         };
-        let left = if whole_section || is_header(&variable, &mut secrets) || is_hidden(&variable) {
+        let goes = whole_section || is_header(&variable, &mut secrets) || is_hidden(&variable);
+        let left = if goes || is_known(clean.as_deref().unwrap_or(variable.text())) {
             edits.push((variable.range.clone(), Vec::new()));
             None
         } else if let Some(clean) = clean {
@@ -64,7 +66,7 @@ pub(super) fn strip(original: &[u8]) -> Option<Stripped> {
             left,
         });
     }
-    (!removed.is_empty()).then(|| Stripped {
+    Some(Stripped {
         text: edited(original, &edits),
         removed,
         secrets,
@@ -73,7 +75,7 @@ pub(super) fn strip(original: &[u8]) -> Option<Stripped> {
 
 /// The secrets of a configuration that is not going to be changed.
 pub(super) fn secrets(text: &[u8]) -> Vec<String> {
-    strip(text).map_or_else(Vec::new, |stripped| stripped.secrets)
+    strip(text, &|_| false).map_or_else(Vec::new, |stripped| stripped.secrets)
 }
 
 /// Puts the tokens into a configuration that was changed meanwhile. It is refused, with the name of a variable, if

@@ -8,10 +8,13 @@ mod exchange;
 mod protocol;
 mod search;
 mod serve;
+mod survey;
 
 pub use serve::serve_helper;
 
-pub(super) use protocol::{Bytes, ConfigFile, GitConfigs, Replaced, Replacement};
+pub(super) use protocol::{
+    Bytes, ConfigFile, Content, FileKind, GitConfigs, Replaced, Replacement, Surveyed,
+};
 
 use std::fmt;
 use std::os::unix::process::CommandExt;
@@ -147,8 +150,24 @@ impl<'a> Helper<'a> {
         }
     }
 
+    /// How things stand at some paths, and in those that are folders.
+    pub(super) fn survey(&self, paths: &[PathBuf]) -> Result<Vec<Surveyed>> {
+        if paths.is_empty() {
+            return Ok(Vec::new());
+        }
+        match self.ask(Path::new("/"), Task::Survey(paths.to_vec()))? {
+            Answer::Survey(surveyed) => Ok(surveyed),
+            _ => surprise(),
+        }
+    }
+
     fn ask(&self, directory: &Path, task: Task) -> Result<Answer> {
         let trying = "cannot work in the workspace as the agent's user";
+        let time = match task {
+            // A large tree that nobody has read yet takes its time.
+            Task::GitConfigs => self.deadline * 3,
+            _ => self.deadline,
+        };
         let request = Request {
             directory: directory.to_owned(),
             task,
@@ -165,7 +184,7 @@ impl<'a> Helper<'a> {
         // Whatever the agent gets to know, the helper needs none of it.
         command.env_clear().env("PATH", PATH).env("LANG", "C.UTF-8");
         let child = command.spawn().context(trying)?;
-        let said = exchange(child, &request, LARGEST, self.deadline).context(trying)?;
+        let said = exchange(child, &request, LARGEST, time).context(trying)?;
         if !said.status.success() {
             let words = said.stderr.trim_start_matches("Error: ");
             match words {

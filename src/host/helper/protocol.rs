@@ -23,6 +23,7 @@ pub(super) enum Task {
     FindProgram { name: String, path: String },
     GitConfigs,
     Replace(Vec<Replacement>),
+    Survey(Vec<PathBuf>),
 }
 
 /// Lets a file hold something else, if it holds exactly what we think.
@@ -43,6 +44,7 @@ pub(super) enum Answer {
     FindProgram(ProgramFound),
     GitConfigs(GitConfigs),
     Replace(Vec<Replaced>),
+    Survey(Vec<Surveyed>),
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -67,8 +69,10 @@ pub(super) enum ProgramFound {
 #[serde(deny_unknown_fields)]
 pub(in crate::host) struct GitConfigs {
     pub(in crate::host) files: Vec<ConfigFile>,
-    /// Whether there was nothing too much or too large to look at.
-    pub(in crate::host) all: bool,
+    /// The folders to which git itself leads.
+    pub(in crate::host) directories: Vec<PathBuf>,
+    /// In words, what was too much or too large to look at.
+    pub(in crate::host) missed: Option<String>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -76,6 +80,39 @@ pub(in crate::host) struct GitConfigs {
 pub(in crate::host) struct ConfigFile {
     pub(in crate::host) path: PathBuf,
     pub(in crate::host) content: Bytes,
+    pub(in crate::host) kind: FileKind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::host) enum FileKind {
+    /// Git itself leads to it.
+    Config,
+    /// It lies in a folder of the tree that looks like a repository.
+    LookAlike,
+    /// Another file in a repository. Git does not read it, but an agent can.
+    Beside,
+}
+
+/// One file or folder around a git configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::host) struct Surveyed {
+    pub(in crate::host) path: PathBuf,
+    /// Where it leads, if it is a link.
+    pub(in crate::host) link: Option<PathBuf>,
+    pub(in crate::host) is_executable: bool,
+    pub(in crate::host) content: Content,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::host) enum Content {
+    Text(Bytes),
+    /// It is no file.
+    None,
+    /// It cannot be read, or is too large.
+    Unknown,
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -124,11 +161,13 @@ mod tests {
     #[test]
     fn an_answer_with_more_in_it_than_expected_is_none() {
         let answer = |text: &str| serde_json::from_str::<Answer>(text);
-        assert!(answer(r#"{"git_configs": {"files": [], "all": true}}"#).is_ok());
+        assert!(
+            answer(r#"{"git_configs": {"files": [], "directories": [], "missed": null}}"#).is_ok()
+        );
         for text in [
-            r#"{"git_configs": {"files": [], "all": true, "more": 1}}"#,
-            r#"{"git_configs": {"files": [], "all": true}, "read": []}"#,
-            r#"{"git_configs": {"files": [], "all": true}} {}"#,
+            r#"{"git_configs": {"files": [], "directories": [], "missed": null, "more": 1}}"#,
+            r#"{"git_configs": {"files": [], "directories": [], "missed": null}, "read": []}"#,
+            r#"{"git_configs": {"files": [], "directories": [], "missed": null}} {}"#,
             r#"{"git_configs": {"files": []}}"#,
             r#"{"surprise": []}"#,
             "[]",

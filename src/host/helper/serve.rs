@@ -15,6 +15,7 @@ use super::protocol::{
     Answer, Bytes, ProgramFound, Replaced, Replacement, Request, Task, TextRead,
 };
 use super::search::git_configs;
+use super::survey::survey;
 use crate::error::without_number;
 use crate::host::files::{enter, find_program, missing_interpreter, read_text_file};
 use crate::prompt::Template;
@@ -51,6 +52,7 @@ fn answer(task: Task) -> Answer {
         Task::FindProgram { name, path } => Answer::FindProgram(find(&name, &path)),
         Task::GitConfigs => Answer::GitConfigs(git_configs(Path::new("."))),
         Task::Replace(files) => Answer::Replace(files.iter().map(replace).collect()),
+        Task::Survey(paths) => Answer::Survey(survey(&paths)),
     }
 }
 
@@ -134,10 +136,19 @@ fn try_to_replace(replacement: &Replacement) -> io::Result<Replaced> {
         if file.metadata()?.nlink() > 1 {
             return Err(io::Error::other("it has a second name"));
         }
-        file.write_all_at(&to.0, 0)?;
-        file.set_len(to.0.len() as u64)?;
+        if let Err(error) = write_whole(&file, &to.0) {
+            // The disk is full, say. What was there has its place still, and half a configuration would be none.
+            write_whole(&file, &content)?;
+            return Err(error);
+        }
     }
     Ok(Replaced::Done)
+}
+
+/// In place, because nobody but its owner could give a new file to the owner and the group of the old one.
+fn write_whole(file: &File, content: &[u8]) -> io::Result<()> {
+    file.write_all_at(content, 0)?;
+    file.set_len(content.len() as u64)
 }
 
 /// Opens a file by a path in which nothing is a link, lest a secret goes where somebody has led it.

@@ -99,6 +99,103 @@ fn it_does_not_find_the_token_that_checkout_left() {
 }
 
 #[test]
+fn nothing_of_a_pull_request_hides_the_token_from_us() {
+    let decoys: [&[(&str, &str)]; 2] = [
+        &[("HEAD", "x\n"), ("commondir", "nowhere\n")],
+        &[("HEAD", "x\n"), ("config", ""), ("objects/x", "y\n")],
+    ];
+    for decoy in decoys {
+        let Some(job) = Job::new() else { return };
+        let job = job.input("prompt", "x").checkout(Checkout::V5);
+        let add = |job: Job, (name, text): &(&str, &str)| job.file(name, text);
+        let job = decoy.iter().fold(job, add);
+        let (job, loot) = loot(job, "cat .git/config");
+        assert!(
+            loot.contains("[core]") && !loot.contains("AUTHORIZATION"),
+            "{decoy:?}: {loot}"
+        );
+        assert!(job.read(".git/config").contains("AUTHORIZATION"));
+    }
+}
+
+#[test]
+fn it_finds_no_token_in_another_checkout_of_the_workspace() {
+    let Some(job) = Job::new() else { return };
+    let job = job.input("prompt", "x").checkout(Checkout::V5);
+    // Its folder is a link, too.
+    let job = job.input("working-directory", "link");
+    job.host_step(
+        "mkdir app tools; ln -s app link; git -C app init -q; git -C tools init -q; cp .git/config tools/.git/config",
+    )
+    .unwrap();
+    let script =
+        format!("cat >/dev/null; cat ../.git/config ../tools/.git/config >../loot; {PROMISE}");
+    let job = with_agent(job, &script);
+    let outcome = job.run();
+    assert_eq!(outcome.output("status"), Some("success"), "{outcome}");
+    let loot = job.read("loot");
+    assert!(
+        loot.contains("[core]") && !loot.contains("AUTHORIZATION"),
+        "{loot}"
+    );
+    let summary = outcome.summary.as_deref().unwrap_or_default();
+    assert!(
+        summary.contains(
+            "2 settings taken out for the time of the run (3 git configurations looked at)"
+        ),
+        "{summary}"
+    );
+    assert!(job.read("tools/.git/config").contains("AUTHORIZATION"));
+}
+
+#[test]
+fn a_search_that_missed_something_is_no_protection() {
+    for (sandbox, runs) in [("required", false), ("auto", true)] {
+        let Some(job) = Job::new() else { return };
+        let job = job.input("prompt", "x").checkout(Checkout::V5);
+        let job = with_agent(
+            job.input("sandbox", sandbox),
+            &format!("cat >/dev/null; touch ran; {PROMISE}"),
+        );
+        job.host_step(
+            "git init -q other; head -c 2000000 /dev/zero | tr '\\0' '#' >other/.git/config",
+        )
+        .unwrap();
+        let outcome = job.run();
+        assert_eq!(job.workspace().join("ran").exists(), runs, "{outcome}");
+        let told = "not protected: no token in the git configuration: not all of the workspace could be searched: \
+                    /github/workspace/other/.git/config: it is too large";
+        assert!(outcome.to_string().contains(told), "{outcome}");
+        assert!(job.read(".git/config").contains("AUTHORIZATION"));
+    }
+}
+
+#[test]
+fn a_copy_of_the_token_beside_the_configuration_is_refused() {
+    let Some(job) = Job::new() else { return };
+    let job = job.input("prompt", "x").checkout(Checkout::V6);
+    let job = with_agent(job, &format!("cat >/dev/null; touch ran; {PROMISE}"));
+    job.host_step(&format!(
+        "git config credential.helper '!f() {{ echo password={TOKEN}; }}; f'; cp .git/config .git/config.bak"
+    ))
+    .unwrap();
+    let before = job.read(".git/config");
+    let outcome = job.run();
+    assert!(!job.workspace().join("ran").exists(), "{outcome}");
+    let reason = outcome.output("reason").unwrap_or_default();
+    assert!(
+        reason.contains("a secret of the job stands in .git/config.bak")
+            && reason.contains("persist-credentials: false"),
+        "{outcome}"
+    );
+    assert_eq!(job.read(".git/config"), before);
+    job.host_step("rm .git/config.bak").unwrap();
+    let outcome = job.run();
+    assert_eq!(outcome.output("status"), Some("success"), "{outcome}");
+    assert_eq!(job.read(".git/config"), before);
+}
+
+#[test]
 fn a_token_does_not_come_back_into_a_configuration_that_would_abuse_it() {
     for (change, comes_back) in [
         ("git config user.name Me", true),
@@ -107,6 +204,15 @@ fn a_token_does_not_come_back_into_a_configuration_that_would_abuse_it() {
             false,
         ),
         ("git config core.hooksPath /tmp", false),
+        (
+            "mkdir -p .git/hooks; echo 'cat .git/config' >.git/hooks/pre-push; chmod +x .git/hooks/pre-push",
+            false,
+        ),
+        ("mkdir x; echo ../x >.git/commondir", false),
+        (
+            "mkdir -p .git/hooks; touch \"$(printf '.git/hooks/a\\n::error::forged\\n##[error]forged')\"",
+            false,
+        ),
     ] {
         let Some(job) = Job::new() else { return };
         let job = job.input("prompt", "x").checkout(Checkout::V5);
@@ -121,6 +227,13 @@ fn a_token_does_not_come_back_into_a_configuration_that_would_abuse_it() {
         );
         let summary = outcome.summary.as_deref().unwrap_or_default();
         let told = summary.contains("later steps cannot use the token of the checkout");
+        assert!(
+            !outcome
+                .annotations
+                .iter()
+                .any(|one| one.message.contains("forged")),
+            "{outcome}"
+        );
         assert_eq!(told, !comes_back, "{change}: {summary}");
     }
 }

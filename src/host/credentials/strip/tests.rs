@@ -1,5 +1,9 @@
 use super::*;
 
+fn strip(text: &[u8]) -> Option<Stripped> {
+    super::strip(text, &|_| false)
+}
+
 const TOKEN: &str = "ghs_0123456789abcdefABCDEF";
 /// `x-access-token:` and the token above.
 const BASIC: &str = "eC1hY2Nlc3MtdG9rZW46Z2hzXzAxMjM0NTY3ODlhYmNkZWZBQkNERUY=";
@@ -93,14 +97,43 @@ fn comments_and_odd_spacing_stay_as_they_are() {
 
 #[test]
 fn a_configuration_without_tokens_is_left_alone() {
-    for text in [
-        "",
-        "[core]\n\tbare = false\n",
-        "[http]\n\textraheader\n",
-        "[broken",
-    ] {
-        assert_eq!(strip(text.as_bytes()), None, "{text}");
+    for original in ["", "[core]\n\tbare = false\n", "[http]\n\textraheader\n"] {
+        let stripped = strip(original.as_bytes()).unwrap();
+        assert_eq!(text(&stripped.text), original);
+        assert!(stripped.removed.is_empty() && stripped.secrets.is_empty());
     }
+}
+
+#[test]
+fn what_cannot_be_read_is_not_taken_for_one_without_tokens() {
+    assert_eq!(strip(b"[broken"), None);
+}
+
+#[test]
+fn a_variable_with_a_known_secret_goes_whatever_it_is() {
+    let original = format!(
+        "[credential]\n\thelper = \"!f() {{ echo password=\\\n{TOKEN}; }}; f\"\n\tusername = me\n"
+    );
+    let known = |text: &[u8]| memchr::memmem::find(text, TOKEN.as_bytes()).is_some();
+    let stripped = super::strip(original.as_bytes(), &known).unwrap();
+    assert_eq!(text(&stripped.text), "[credential]\n\tusername = me\n");
+    let back = put_into(
+        &[&stripped.text[..], b"[user]\n\tname = x\n"].concat(),
+        original.as_bytes(),
+        &stripped.text,
+        &stripped.removed,
+    );
+    let back = back.unwrap();
+    let line = format!("{TOKEN}; }}; f\"\n");
+    assert!(text(&back).ends_with(&line), "{}", text(&back));
+}
+
+#[test]
+fn a_section_that_is_nothing_but_a_name_with_a_token_goes_too() {
+    let original = format!("[core]\n[url \"https://me:{TOKEN}@github.com/\"]\n");
+    let stripped = strip(original.as_bytes()).unwrap();
+    assert_eq!(text(&stripped.text), "[core]\n");
+    assert_eq!(stripped.secrets, [TOKEN]);
 }
 
 #[test]
