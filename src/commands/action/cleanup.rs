@@ -41,6 +41,9 @@ impl Cleanup {
             .take_credentials(board.secrets())
             .map_err(|error| Error::caused(ErrorKind::Unavailable, &error))?;
         board.mask(taken.secrets.iter().cloned());
+        if taken.looked_at == 0 {
+            board.warn("there is no git repository in the workspace: is there an actions/checkout step before this one?");
+        }
         let (_, taken) = self.taken.insert((workspace.clone(), taken));
         Ok(taken)
     }
