@@ -39,7 +39,11 @@ impl Cleanup {
         board.mask(elsewhere.into_iter().flatten());
         let taken = workspace
             .take_credentials(board.secrets())
-            .map_err(|error| Error::caused(ErrorKind::Unavailable, &error))?;
+            .map_err(|error| {
+                Error::caused(ErrorKind::Unavailable, &error).hint(
+                    "with `persist-credentials: false` in the checkout step there is none to take out",
+                )
+            })?;
         board.mask(taken.secrets.iter().cloned());
         if taken.looked_at == 0 {
             board.warn("there is no git repository in the workspace: is there an actions/checkout step before this one?");
