@@ -354,7 +354,14 @@ impl Run<'_> {
         }
         self.tree.signal(Kill::TERM);
         let mut kill_at = Instant::now() + grace;
+        let mut killed_at = None;
         loop {
+            // Before anything is looked at: that takes long where hundreds of processes want the processor, and nobody is
+            // given up on who was not killed.
+            if Instant::now() >= kill_at {
+                self.tree.signal(Kill::KILL);
+                killed_at.get_or_insert_with(Instant::now);
+            }
             self.tree.reap_orphans();
             if self.tree.is_gone() {
                 return 0;
@@ -365,15 +372,13 @@ impl Run<'_> {
                 return 0;
             }
             let now = Instant::now();
-            if now >= kill_at + GIVE_UP {
+            if killed_at.is_some_and(|killed| now >= killed + GIVE_UP) {
                 return self.tree.left();
             }
             // Those that fork faster than one can look must be looked for without a pause, for a while.
-            let pause = if now < kill_at {
-                LOOK_AGAIN
-            } else {
-                self.tree.signal(Kill::KILL);
-                LOOK_AGAIN * u32::from(now >= kill_at + HURRY)
+            let pause = match killed_at {
+                Some(killed) if now < killed + HURRY => Duration::ZERO,
+                Some(_) | None => LOOK_AGAIN,
             };
             let mut output = |stream, bytes: &[u8]| heard(Heard::Output(stream, bytes));
             let reading = async {
