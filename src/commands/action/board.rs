@@ -32,6 +32,8 @@ pub(super) struct Board<'a> {
     fence: Option<String>,
     /// Whether it stopped in the middle of a line.
     mid_line: bool,
+    /// Whether a signal has come before the loop.
+    is_interrupted: bool,
     /// What was odd before the loop began. It stands in the summary.
     notes: Vec<String>,
 }
@@ -81,6 +83,7 @@ impl<'a> Board<'a> {
             reporters: None,
             fence: None,
             mid_line: false,
+            is_interrupted: false,
             notes,
         };
         // A container that is killed from here on leaves that it was.
@@ -219,6 +222,10 @@ impl<'a> Board<'a> {
 
     /// A signal came before the loop had begun.
     pub(super) fn interrupted(&mut self, signal: Signal) {
+        if std::mem::replace(&mut self.is_interrupted, true) {
+            // It was told when it came.
+            return;
+        }
         let reason = &Reason::Interrupted { signal };
         let what = What::Interrupting { reason };
         let at = self.world.clock.now();

@@ -101,9 +101,7 @@ impl Package {
             }
         }
     }
-}
 
-impl Package {
     pub(super) fn spec(&self) -> String {
         format!("{}@{}", self.name, self.version)
     }

@@ -115,18 +115,7 @@ pub(super) fn confinement(
         directory,
         writable: vec![job.workspace.clone()],
         forbidden: forbidden.collect(),
-        environment: helper_environment(world),
+        environment: BTreeMap::new(),
         landlock,
     }
-}
-
-/// What a helper needs to run git.
-fn helper_environment(world: &World) -> BTreeMap<String, String> {
-    let path = match world.path() {
-        "" => "/usr/local/bin:/usr/bin:/bin",
-        path => path,
-    };
-    [("PATH", path), ("HOME", HOME), ("LC_ALL", "C.UTF-8")]
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .into()
 }
