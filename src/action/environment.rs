@@ -119,7 +119,7 @@ pub fn agent_environment(
     let keys = known.map_or(&[][..], |known| known.keys);
     environment.extend(given(job, keys.iter().copied()));
     environment.extend(given(job, inputs.agent_env.iter().map(String::as_str)));
-    keep_the_token(&environment, inputs)?;
+    keep_the_tokens(&environment, job)?;
     let missing = |name: &&String| !environment.contains_key(*name);
     let unset = inputs.agent_env.iter().filter(missing).map(|name| {
         format!("agent-env names {name}, which is not set (set it under `env:` of the step)")
@@ -219,12 +219,23 @@ fn author(job: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     roles.collect()
 }
 
-/// Whatever its name: the token of the job is not passed.
-fn keep_the_token(environment: &BTreeMap<String, String>, inputs: &Inputs) -> Result<(), Error> {
-    let Some(token) = inputs.token.as_deref().filter(|token| token.len() >= 8) else {
-        return Ok(());
-    };
-    match environment.iter().find(|(_, value)| value.contains(token)) {
+/// Whatever its name: a token of the job is not passed.
+fn keep_the_tokens(
+    environment: &BTreeMap<String, String>,
+    job: &BTreeMap<String, String>,
+) -> Result<(), Error> {
+    let tokens: Vec<&String> = [
+        "INPUT_TOKEN",
+        "GITHUB_TOKEN",
+        "ACTIONS_RUNTIME_TOKEN",
+        "ACTIONS_ID_TOKEN_REQUEST_TOKEN",
+    ]
+    .into_iter()
+    .filter_map(|name| job.get(name))
+    .filter(|token| token.len() >= 8)
+    .collect();
+    let holds = |value: &String| tokens.iter().any(|token| value.contains(token.trim()));
+    match environment.iter().find(|(_, value)| holds(value)) {
         None => Ok(()),
         Some((name, _)) => {
             let message =
@@ -367,6 +378,8 @@ mod tests {
             ("INPUT_AGENT-ENV", "URL"),
             ("URL", "https://x:ghs_0123456789@github.com"),
         ];
+        let runtime = [("INPUT_AGENT-ENV", "URL"), ("URL", "runtime-token")];
+        assert!(passed(&runtime).is_err());
         let error = passed(&hidden).expect_err("it holds the token");
         assert!(
             error

@@ -156,6 +156,10 @@ fn outcome(ran: std::io::Result<Ran>) -> Result<Outcome, Error> {
             format_args!("cannot start it: {error}"),
         )
     })?;
+    // A signal may come just when it ends by itself. It is meant for the whole step.
+    if let Some(signal) = ran.interrupted {
+        return Ok(Outcome::Interrupted(signal));
+    }
     let how = match ran.end {
         End::Exited(0) => return Ok(Outcome::Well),
         End::Cut(Cut::Interrupted(signal)) => return Ok(Outcome::Interrupted(signal)),

@@ -193,6 +193,7 @@ impl Supervisor {
             Some(_) => limits.grace,
             None if command.place.keeps_services() => {
                 run.drain(&mut heard).await;
+                let interrupted = run.interrupted.map(|(signal, _)| signal);
                 let tail = run.pipes.listen_on();
                 let end = status(&mut child)?;
                 self.foreign.extend(own_children().unwrap_or_default());
@@ -202,7 +203,7 @@ impl Supervisor {
                     left_behind: 0,
                     survivors: 0,
                     unseen: false,
-                    interrupted: None,
+                    interrupted,
                 });
             }
             None => {
