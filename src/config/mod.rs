@@ -20,7 +20,7 @@ pub use settings::{
     FragmentSource, KEYS, LoopSettings, Origin, PHASES, Phase, ProcedureSettings, Settings,
 };
 pub use value::{
-    AliasName, Bound, CommandLine, IterationMode, LogFormat, LogLevel, Positive, Promise,
+    AliasName, Bound, CommandLine, Format, IterationMode, LogFormat, LogLevel, Positive, Promise,
     PromiseMatch, Setting, Span, TimestampFormat, read_text,
 };
 pub use variables::{CONFIG_HOME, variable_layers};

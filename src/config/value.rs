@@ -405,3 +405,23 @@ choice! {
         OwnLine = "own-line",
     }
 }
+
+choice! {
+    /// How an agent's output is read.
+    Format {
+        /// Recognised from the output.
+        Auto = "auto",
+        /// Plain text.
+        Text = "text",
+        /// Claude Code, `--output-format stream-json` or `json`.
+        Claude = "claude",
+        /// Codex, `exec --json`.
+        Codex = "codex",
+        /// Gemini CLI, `-o stream-json`.
+        Gemini = "gemini",
+        /// OpenCode, `run --format json`.
+        Opencode = "opencode",
+        /// GitHub Copilot, `--output-format json`.
+        Copilot = "copilot",
+    }
+}
