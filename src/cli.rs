@@ -8,8 +8,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::config::{
-    AliasName, Bound, CommandLine, FragmentSource, IterationMode, Layer, LogFormat, LogLevel,
-    LoopSettings, Origin, Phase, Positive, Promise, Source, Span, read_text,
+    AliasNames, Bound, CommandLine, Dollars, FragmentSource, IterationMode, Layer, LogFormat,
+    LogLevel, LoopSettings, Origin, Phase, Positive, Promise, Source, Span, Tokens, read_text,
 };
 
 mod words;
@@ -289,14 +289,15 @@ pub struct SettingsArgs {
     )]
     pub ai_cmd: Option<CommandLine>,
 
-    /// An AI command by its name: claude, codex, gemini, opencode, copilot, kiro-cli, cursor-agent or one of yours
+    /// An AI command by its name: claude, codex, gemini, opencode, copilot, kiro-cli, cursor-agent or one of yours;
+    /// several with commas: the next takes over when one is rate-limited for long or permanently broken
     #[arg(
         long,
         value_name = "NAME",
-        value_parser = read_text::<AliasName>,
+        value_parser = read_text::<AliasNames>,
         help_heading = "Which agent"
     )]
-    pub ai_cmd_alias: Option<AliasName>,
+    pub ai_cmd_alias: Option<AliasNames>,
 
     /// End after this many iterations [default: 5, or the procedure's own number]
     #[arg(
@@ -343,6 +344,36 @@ pub struct SettingsArgs {
         help_heading = "When it ends"
     )]
     pub run_timeout: Option<Bound<Span>>,
+
+    /// End the run when the agents have told of this cost, in US dollars [default: none]
+    #[arg(
+        long,
+        value_name = "USD",
+        value_parser = read_text::<Bound<Dollars>>,
+        allow_negative_numbers = true,
+        help_heading = "When it ends"
+    )]
+    pub max_cost_usd: Option<Bound<Dollars>>,
+
+    /// End the run when the agents have told of this many tokens, read and written (`500k`, `2M`) [default: none]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = read_text::<Bound<Tokens>>,
+        allow_negative_numbers = true,
+        help_heading = "When it ends"
+    )]
+    pub max_tokens: Option<Bound<Tokens>>,
+
+    /// Wait this long, all in all, for a provider that limits the rate or is overloaded [default: 1h]
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = read_text::<Bound<Span>>,
+        allow_negative_numbers = true,
+        help_heading = "When it ends"
+    )]
+    pub rate_limit_patience: Option<Bound<Span>>,
 
     /// Abort after this many failures in a row [default: 3]
     #[arg(
@@ -420,6 +451,17 @@ impl SettingsArgs {
             layer("--run-timeout", &self.run_timeout, |s, v| {
                 s.run_timeout = Some(v)
             }),
+            layer("--max-cost-usd", &self.max_cost_usd, |s, v| {
+                s.max_cost_usd = Some(v)
+            }),
+            layer("--max-tokens", &self.max_tokens, |s, v| {
+                s.max_tokens = Some(v)
+            }),
+            layer(
+                "--rate-limit-patience",
+                &self.rate_limit_patience,
+                |s, v| s.rate_limit_patience = Some(v),
+            ),
             layer("--failure-threshold", &self.failure_threshold, |s, v| {
                 s.failure_threshold = Some(v);
             }),

@@ -5,8 +5,8 @@ use std::fmt;
 use std::num::NonZeroU32;
 
 use crate::config::{
-    Bound, CommandLine, FragmentSource, LogFormat, LogLevel, Phase, Positive, Promise,
-    PromiseMatch, Sourced, Span, TimestampFormat,
+    Bound, CommandLine, Dollars, Format, FragmentSource, LogFormat, LogLevel, Phase, Positive,
+    Promise, PromiseMatch, Sourced, Span, TimestampFormat, Tokens,
 };
 use crate::units::Size;
 
@@ -45,10 +45,18 @@ impl Work {
     }
 }
 
-/// The command that is run in every iteration.
+/// The command that is run in every iteration, and what is known of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Agent {
+    /// The name of its alias, else that of its program.
+    pub name: String,
     pub command: CommandLine,
+    /// How its output is read.
+    pub format: Format,
+    /// The npm package that has its program.
+    pub npm: Option<String>,
+    /// The variables that hold its keys. Empty: nobody knows them.
+    pub keys: Vec<String>,
     /// `cli: --ai-cmd-alias "claude" → built-in alias`
     pub provenance: String,
 }
@@ -66,6 +74,10 @@ pub struct Plan {
     pub iteration_timeout: Sourced<Bound<Span>>,
     pub idle_timeout: Sourced<Bound<Span>>,
     pub run_timeout: Sourced<Bound<Span>>,
+    pub max_cost_usd: Sourced<Bound<Dollars>>,
+    pub max_tokens: Sourced<Bound<Tokens>>,
+    pub budget_required: Sourced<bool>,
+    pub rate_limit_patience: Sourced<Bound<Span>>,
     pub kill_grace: Sourced<Span>,
     pub max_output_buffer: Sourced<Size>,
     pub failure_threshold: Sourced<Positive>,
@@ -96,6 +108,10 @@ impl Plan {
             row("Iteration Timeout", &self.iteration_timeout),
             row("Idle Timeout", &self.idle_timeout),
             row("Run Timeout", &self.run_timeout),
+            row("Max Cost USD", &self.max_cost_usd),
+            row("Max Tokens", &self.max_tokens),
+            row("Budget Required", &self.budget_required),
+            row("Rate Limit Patience", &self.rate_limit_patience),
             row("Kill Grace", &self.kill_grace),
             row("Max Output Buffer", &self.max_output_buffer),
             row("Failure Threshold", &threshold),

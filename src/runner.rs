@@ -1,24 +1,37 @@
 //! The loop. It connects the pure parts with the edge and tells what happens; it decides nothing itself.
 
 use std::io;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::agent::PhaseWatch;
-use crate::config::{FragmentSource, Origin, Phase};
+use jiff::Timestamp;
+
+use crate::agent::{self, Decoder, Note, PhaseWatch, Rendition, Transcript};
+use crate::config::{Format, FragmentSource, Origin, Phase};
 use crate::error::{Error, ErrorKind, without_number};
 use crate::event::{Completed, Event, Moment, What};
 use crate::host::{
     Clock, Command, Console, Heard, Jail, Limits, Place, Ran, Reader, Signals, Supervisor,
 };
-use crate::iteration::{Cut, End, Failure, Outcome, Progress, Promised, Rule, Step, judge, scan};
+use crate::iteration::{
+    Budget, Cut, End, Failure, Outcome, Patience, Progress, Promised, Recourse, Rule, Standing,
+    Step, Stream, Tail, judge, scan, scan_words,
+};
 use crate::plan::{Agent, Plan};
 use crate::prompt::{self, Text};
 use crate::signal::Signal;
 use crate::status::{Reason, Status};
 
-/// How many lines of a failed agent's output are told.
+/// How many lines of a failed agent's output are told, and how much of what people were shown is kept for it.
 const LAST_LINES: usize = 15;
+const LAST_WORDS: usize = 4096;
+
+/// How much of plain text is looked through for a summary.
+const SUMMARIZED: usize = 64 << 10;
+
+/// A context that is fuller than this, in percent, makes models worse.
+const SMART_ZONE: u32 = 60;
 
 /// The world as a run needs it.
 #[derive(Debug)]
@@ -30,36 +43,35 @@ pub struct Host {
     pub signals: Signals,
     pub supervisor: Supervisor,
     pub reader: Reader,
-    /// Where the agent is kept, if it is.
-    pub jail: Option<Jail>,
+    /// Where each agent is kept, if they are. Each has a jail of its own, for each has keys of its own.
+    pub jails: Vec<Jail>,
 }
 
-/// Runs a plan to its end.
+/// Runs a plan to its end. The first agent begins; the others take over when one cannot go on.
 pub async fn run(
     plan: &Plan,
-    agent: &Agent,
+    agents: &[Agent],
     host: &mut Host,
     emit: &mut impl FnMut(&Event),
 ) -> Status {
     let started = host.started;
     let clock = host.clock;
     let mut tell = |at: Moment, what: What| emit(&Event { at, what });
+    let first = &agents[0];
     tell(
         clock.now(),
         What::RunStarted {
             procedure: &plan.procedure,
             task_id: &plan.task_id,
             limit: plan.limit.value,
-            command: &agent.command.text,
+            agent: &first.name,
+            command: &first.command.text,
         },
     );
     let run_timeout = plan.run_timeout.value.at().map(|span| span.0);
-    let mut progress = Progress::new(
-        plan.limit.value,
-        plan.failure_threshold.value.0,
-        run_timeout,
-        &plan.completion_promise.value.0,
-    );
+    let mut progress = progress(plan);
+    let mut patience = Patience::new(plan.rate_limit_patience.value.at().map(|span| span.0));
+    let mut turn = Turn::default();
     let mut interrupted = None;
     let reason = loop {
         host.supervisor.reap_strays();
@@ -82,26 +94,64 @@ pub async fn run(
         tell(before, What::IterationStarted { iteration });
         let bytes = prompt.len();
         tell(clock.now(), What::PromptReady { iteration, bytes });
-        let limits = limits(plan, run_timeout.map(|timeout| (timeout, elapsed)));
-        let iterated = iterate(iteration, plan, agent, &prompt, limits, host, &mut tell).await;
-        let duration = clock.now().since_start.saturating_sub(before.since_start);
+        let attempt = Attempt {
+            iteration,
+            number: turn.next_attempt(iteration),
+            plan,
+            agent: &agents[turn.agent],
+            jail: turn.agent,
+            prompt: &prompt,
+            limits: limits(plan, run_timeout.map(|timeout| (timeout, elapsed))),
+        };
+        let iterated = iterate(&attempt, host, &progress, &mut tell).await;
+        progress.spend(&iterated.transcript.usage);
+        interrupted = iterated.interrupted;
+        let now = clock.now();
+        let recourse = match iterated.outcome {
+            Outcome::Failed(failure) => {
+                let elapsed = now.since_start.saturating_sub(started);
+                let standing = Standing {
+                    agent: &attempt.agent.name,
+                    has_next: turn.agent + 1 < agents.len(),
+                    now: now.time,
+                    run_timeout: progress.last_start(elapsed),
+                };
+                let trouble = iterated.transcript.trouble.as_ref();
+                patience.recourse(failure, trouble, standing)
+            }
+            Outcome::Continue | Outcome::JobDone | Outcome::Interrupted => Recourse::Count,
+        };
+        match recourse {
+            Recourse::Wait(pause) => {
+                tell(now, limited(&attempt, &iterated, Some((pause, now.time))));
+                let signal = wait(iteration, pause, host, &mut tell).await;
+                interrupted = interrupted.or(signal);
+                continue;
+            }
+            Recourse::GiveUp(reason) => {
+                tell(now, limited(&attempt, &iterated, None));
+                break reason;
+            }
+            Recourse::HandOver => {
+                let next = &agents[turn.agent + 1].name;
+                tell(now, changed(&attempt, &iterated, next));
+                turn.hand_over();
+                patience.renew();
+                continue;
+            }
+            Recourse::Count | Recourse::Abort(_) => patience.renew(),
+        }
+        let duration = now.since_start.saturating_sub(before.since_start);
         progress.record(iterated.outcome, duration);
-        tell(
-            clock.now(),
-            What::IterationCompleted(Completed {
-                iteration,
-                outcome: iterated.outcome,
-                duration,
-                consecutive_failures: progress.consecutive_failures(),
-                failure_threshold: plan.failure_threshold.value.0.get(),
-                promise: &plan.completion_promise.value.0,
-                last_lines: iterated.last_lines,
-            }),
-        );
-        if let Some(reason) = iterated.broken {
+        let aborted = match recourse {
+            Recourse::Abort(reason) => Some(reason),
+            _ => iterated.broken.clone(),
+        };
+        let completed = completed(&attempt, iterated, duration, &progress);
+        tell(clock.now(), What::IterationCompleted(Box::new(completed)));
+        if let Some(reason) = aborted {
             break reason;
         }
-        interrupted = iterated.interrupted;
     };
     let total = clock.now().since_start.saturating_sub(started);
     tell(
@@ -109,10 +159,138 @@ pub async fn run(
         What::RunEnded {
             reason: &reason,
             stats: progress.stats(),
+            spent: progress.spent(),
             total,
         },
     );
     reason.status()
+}
+
+fn progress(plan: &Plan) -> Progress {
+    let budget = Budget {
+        cost_usd: plan.max_cost_usd.value.at().map(|dollars| dollars.0),
+        tokens: plan.max_tokens.value.at().map(|tokens| tokens.0),
+    };
+    Progress::new(
+        plan.limit.value,
+        plan.failure_threshold.value.0,
+        plan.run_timeout.value.at().map(|span| span.0),
+        budget,
+        &plan.completion_promise.value.0,
+    )
+}
+
+/// Whose turn it is, and how often an iteration was tried.
+#[derive(Debug, Default)]
+struct Turn {
+    agent: usize,
+    iteration: u32,
+    attempt: u32,
+}
+
+impl Turn {
+    fn next_attempt(&mut self, iteration: u32) -> u32 {
+        if self.iteration != iteration {
+            self.iteration = iteration;
+            self.attempt = 0;
+        }
+        self.attempt += 1;
+        self.attempt
+    }
+
+    fn hand_over(&mut self) {
+        self.agent += 1;
+    }
+}
+
+/// One agent's attempt at an iteration.
+struct Attempt<'a> {
+    iteration: u32,
+    /// The first is 1.
+    number: u32,
+    plan: &'a Plan,
+    agent: &'a Agent,
+    /// Which of the jails is the agent's.
+    jail: usize,
+    prompt: &'a str,
+    limits: Limits,
+}
+
+fn limited<'a>(
+    attempt: &Attempt<'a>,
+    iterated: &'a Iterated,
+    wait: Option<(Duration, Timestamp)>,
+) -> What<'a> {
+    What::Limited {
+        iteration: attempt.iteration,
+        agent: &attempt.agent.name,
+        failure: iterated.failure(),
+        message: iterated.message().unwrap_or_default(),
+        wait: wait.map(|(pause, now)| (pause, now.saturating_add(pause).unwrap_or(now))),
+    }
+}
+
+fn changed<'a>(attempt: &Attempt<'a>, iterated: &'a Iterated, next: &'a str) -> What<'a> {
+    What::AgentChanged {
+        iteration: attempt.iteration,
+        from: &attempt.agent.name,
+        to: next,
+        failure: iterated.failure(),
+        message: iterated.message().unwrap_or_default(),
+    }
+}
+
+fn completed<'a>(
+    attempt: &Attempt<'a>,
+    iterated: Iterated,
+    duration: Duration,
+    progress: &Progress,
+) -> Completed<'a> {
+    let plan = attempt.plan;
+    let transcript = &iterated.transcript;
+    let is_failed = matches!(iterated.outcome, Outcome::Failed(_));
+    Completed {
+        iteration: attempt.iteration,
+        agent: &attempt.agent.name,
+        outcome: iterated.outcome,
+        message: iterated.message().filter(|_| is_failed).map(str::to_owned),
+        duration,
+        consecutive_failures: progress.consecutive_failures(),
+        failure_threshold: plan.failure_threshold.value.0.get(),
+        promise: &plan.completion_promise.value.0,
+        usage: transcript.usage,
+        spent: *progress.spent(),
+        tools: match transcript.format {
+            Format::Text => None,
+            _ => Some(transcript.tools.used),
+        },
+        session: transcript.session.clone(),
+        summary: iterated.summary,
+        last_lines: iterated.last_lines,
+    }
+}
+
+/// Waits for a provider, or for a signal.
+async fn wait(
+    iteration: u32,
+    pause: Duration,
+    host: &mut Host,
+    tell: &mut impl FnMut(Moment, What),
+) -> Option<Signal> {
+    let until = host.clock.now().since_start + pause;
+    loop {
+        let now = host.clock.now();
+        let left = until.saturating_sub(now.since_start);
+        if left.is_zero() {
+            return None;
+        }
+        tell(now, What::Waiting { iteration, left });
+        if let Some(signal) = host.signals.within(left.min(Duration::from_secs(1))).await {
+            let reason = &Reason::Interrupted { signal };
+            tell(host.clock.now(), What::Interrupting { reason });
+            return Some(signal);
+        }
+    }
 }
 
 /// Reads the fragments anew and composes the prompt: the agent may have changed them.
@@ -186,104 +364,267 @@ fn limits(plan: &Plan, run: Option<(Duration, Duration)>) -> Limits {
 /// What became of an iteration.
 struct Iterated {
     outcome: Outcome,
+    transcript: Transcript,
     /// The end of the output, if it did not end well.
     last_lines: Vec<String>,
+    summary: Option<String>,
     interrupted: Option<Signal>,
     /// Why there is no sense in going on.
     broken: Option<Reason>,
 }
 
+impl Iterated {
+    fn failure(&self) -> Failure {
+        match self.outcome {
+            Outcome::Failed(failure) => failure,
+            Outcome::Continue | Outcome::JobDone | Outcome::Interrupted => Failure::Error,
+        }
+    }
+
+    /// What the agent's CLI says went wrong.
+    fn message(&self) -> Option<&str> {
+        let trouble = self
+            .transcript
+            .trouble
+            .as_ref()
+            .map(|trouble| &trouble.message);
+        let denied = self.transcript.tools.first_denied.as_ref();
+        match self.outcome {
+            Outcome::Failed(Failure::Denied) => denied.map(String::as_str),
+            _ => trouble.map(String::as_str),
+        }
+    }
+}
+
 /// Runs the agent once and judges what it did.
 async fn iterate(
-    iteration: u32,
-    plan: &Plan,
-    agent: &Agent,
-    prompt: &str,
-    limits: Limits,
+    attempt: &Attempt<'_>,
     host: &mut Host,
+    progress: &Progress,
     tell: &mut impl FnMut(Moment, What),
 ) -> Iterated {
-    let ran = match run_agent(iteration, agent, prompt, limits, host, tell).await {
+    let (ran, heard) = match run_agent(attempt, host, progress, tell).await {
         Ok(ran) => ran,
         Err(error) => {
-            let problem = cannot_start(agent, &error);
+            let problem = cannot_start(attempt.agent, &error);
             return Iterated {
                 outcome: Outcome::Failed(Failure::NotStarted),
+                transcript: Transcript::new(Format::Text),
                 last_lines: Vec::new(),
+                summary: None,
                 interrupted: None,
                 broken: Some(Reason::CannotStart { problem }),
             };
         }
     };
-    let promised = scan(
-        &ran.output,
-        Rule {
-            promise: &plan.completion_promise.value.0,
-            matching: plan.promise_match.value,
-            prompt,
+    let Overheard {
+        transcript,
+        last_words,
+    } = heard;
+    let rule = Rule {
+        promise: &attempt.plan.completion_promise.value.0,
+        matching: attempt.plan.promise_match.value,
+        prompt: attempt.prompt,
+    };
+    let is_text = transcript.format == Format::Text;
+    let promised = match is_text {
+        true => scan(&ran.output, rule),
+        false => scan_words(&transcript.words, transcript.words_are_cut, rule),
+    };
+    let outcome = judge(ran.end, promised, &transcript);
+    let at = host.clock.now();
+    notices(attempt.iteration, &ran, promised, is_text, at, tell);
+    tell_of_transcript(attempt, &transcript, at, tell);
+    tell(
+        at,
+        What::RawOutput {
+            iteration: attempt.iteration,
+            attempt: attempt.number,
+            output: &ran.output,
         },
     );
-    let outcome = judge(ran.end, promised);
-    notices(iteration, &ran, promised, host.clock.now(), tell);
     Iterated {
         outcome,
+        summary: summary_of(&transcript, &ran.output),
         last_lines: match outcome {
-            Outcome::Failed(_) | Outcome::Interrupted => ran.output.last_lines(LAST_LINES),
+            Outcome::Failed(_) | Outcome::Interrupted => match is_text {
+                true => ran.output.last_lines(LAST_LINES),
+                false => last_words.last_lines(LAST_LINES),
+            },
             Outcome::Continue | Outcome::JobDone => Vec::new(),
         },
+        transcript,
         interrupted: ran.interrupted,
         broken: None,
     }
 }
 
+/// What the agent says it did. Of plain text nobody knows which is its last message: only a section of that name counts.
+fn summary_of(transcript: &Transcript, output: &Tail) -> Option<String> {
+    match transcript.format {
+        Format::Text => agent::summary_section(&output.end_of(Stream::Stdout, SUMMARIZED)),
+        _ => agent::summary(&transcript.final_message),
+    }
+}
+
+/// What was understood of an agent when it has ended.
+struct Overheard {
+    transcript: Transcript,
+    /// The end of what people were shown.
+    last_words: Tail,
+}
+
 /// Runs the agent and passes on what is heard of it. An error means that it could not be started.
 async fn run_agent(
-    iteration: u32,
-    agent: &Agent,
-    prompt: &str,
-    limits: Limits,
+    attempt: &Attempt<'_>,
     host: &mut Host,
+    progress: &Progress,
     tell: &mut impl FnMut(Moment, What),
-) -> io::Result<Ran> {
+) -> io::Result<(Ran, Overheard)> {
     let clock = host.clock;
-    let mut watch = PhaseWatch::default();
-    let mut phase: Option<Phase> = None;
+    let iteration = attempt.iteration;
+    let mut decoder = Decoder::new(attempt.agent.format, attempt.limits.buffer);
+    let mut listener = Listener::new(iteration);
     let command = Command {
-        words: &agent.command.words,
-        input: prompt.as_bytes(),
-        place: host.jail.as_ref().map_or(Place::Here, Place::Jail),
+        words: &attempt.agent.command.words,
+        input: attempt.prompt.as_bytes(),
+        place: host
+            .jails
+            .get(attempt.jail)
+            .map_or(Place::Here, Place::Jail),
     };
-    let heard = |heard: Heard| match heard {
-        Heard::Output(stream, bytes) => {
-            let at = clock.now();
-            if let Some(announced) = watch.feed(bytes)
-                && phase.replace(announced) != Some(announced)
+    let heard = |heard: Heard| {
+        match heard {
+            Heard::Output(stream, bytes) => {
+                let at = clock.now();
+                let mut is_used_up = false;
+                decoder.feed(stream, bytes, &mut |note| {
+                    if let Note::Usage(usage) = &note {
+                        is_used_up |= progress.is_used_up_with(usage);
+                    }
+                    listener.hear(&note, at, tell);
+                });
+                if is_used_up {
+                    return ControlFlow::Break(Cut::Budget);
+                }
+            }
+            Heard::Tick {
+                elapsed,
+                since_output,
+            } => tell(
+                clock.now(),
+                What::Running {
+                    iteration,
+                    phase: listener.phase,
+                    tool: listener.tool.as_deref(),
+                    elapsed,
+                    since_output,
+                },
+            ),
+            Heard::Interrupted(signal) => {
+                let reason = &Reason::Interrupted { signal };
+                tell(clock.now(), What::Interrupting { reason });
+            }
+        }
+        ControlFlow::Continue(())
+    };
+    let ran = host
+        .supervisor
+        .run(
+            command,
+            attempt.limits,
+            &mut host.signals,
+            &host.console,
+            heard,
+        )
+        .await?;
+    let at = clock.now();
+    let transcript = decoder.finish(ran.end.exit_code(), &mut |note| {
+        listener.hear(&note, at, tell);
+    });
+    let last_words = listener.last_words;
+    let overheard = Overheard {
+        transcript,
+        last_words,
+    };
+    Ok((ran, overheard))
+}
+
+/// Tells what an agent says and does while it runs.
+struct Listener {
+    iteration: u32,
+    rendition: Rendition,
+    watch: PhaseWatch,
+    phase: Option<Phase>,
+    tool: Option<String>,
+    last_words: Tail,
+}
+
+impl Listener {
+    fn new(iteration: u32) -> Self {
+        Listener {
+            iteration,
+            rendition: Rendition::default(),
+            watch: PhaseWatch::default(),
+            phase: None,
+            tool: None,
+            last_words: Tail::new(LAST_WORDS),
+        }
+    }
+
+    fn hear(&mut self, note: &Note, at: Moment, tell: &mut impl FnMut(Moment, What)) {
+        let iteration = self.iteration;
+        let text = &*self.rendition.show(note);
+        if !text.is_empty() {
+            if let Some(announced) = self.watch.feed(text)
+                && self.phase.replace(announced) != Some(announced)
             {
                 let phase = announced;
                 tell(at, What::PhaseAnnounced { iteration, phase });
             }
-            tell(at, What::Output { stream, bytes });
+            let end = text.len().saturating_sub(LAST_WORDS);
+            self.last_words.push(Stream::Stdout, &text[end..]);
+            tell(at, What::Shown { text });
         }
-        Heard::Tick {
-            elapsed,
-            since_output,
-        } => tell(
-            clock.now(),
-            What::Running {
+        if let Note::Tool { name, about } = note {
+            self.tool = Some((*name).to_owned());
+            let what = What::ToolUsed {
                 iteration,
-                phase,
-                elapsed,
-                since_output,
-            },
-        ),
-        Heard::Interrupted(signal) => {
-            let reason = &Reason::Interrupted { signal };
-            tell(clock.now(), What::Interrupting { reason });
+                name,
+                about,
+            };
+            tell(at, what);
         }
-    };
-    host.supervisor
-        .run(command, limits, &mut host.signals, &host.console, heard)
-        .await
+    }
+}
+
+/// What the agent's own events say that a person should know.
+fn tell_of_transcript(
+    attempt: &Attempt,
+    transcript: &Transcript,
+    at: Moment,
+    tell: &mut impl FnMut(Moment, What),
+) {
+    let iteration = attempt.iteration;
+    if let Some(expected) = transcript.missed {
+        let read_as = transcript.format;
+        let what = What::NotUnderstood {
+            iteration,
+            expected,
+            read_as,
+        };
+        tell(at, what);
+    }
+    let plan = attempt.plan;
+    let usage = &transcript.usage;
+    let unknown_tokens = plan.max_tokens.value.at().is_some() && !usage.has_tokens;
+    let unknown_cost = plan.max_cost_usd.value.at().is_some() && usage.cost_usd.is_none();
+    if unknown_tokens || unknown_cost {
+        tell(at, What::UsageUnknown { iteration });
+    }
+    if let Some(percent) = usage.context_percent().filter(|p| *p > SMART_ZONE) {
+        tell(at, What::ContextFilling { iteration, percent });
+    }
 }
 
 /// What else is worth knowing of an iteration.
@@ -291,10 +632,12 @@ fn notices(
     iteration: u32,
     ran: &Ran,
     promised: Promised,
+    is_text: bool,
     at: Moment,
     tell: &mut impl FnMut(Moment, What),
 ) {
-    if ran.output.truncated() {
+    // Events were read as they came.
+    if is_text && ran.output.truncated() {
         let (kept, total) = (ran.output.kept() as u64, ran.output.total());
         let what = What::OutputTruncated {
             iteration,

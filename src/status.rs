@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::agent::Cause;
 use crate::signal::Signal;
-use crate::units::{Count, Exactly};
+use crate::units::{Cost, Count, Exactly, Grouped};
 
 /// The status of an ended run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -15,11 +16,12 @@ use crate::units::{Count, Exactly};
 pub enum Status {
     /// The agent promised success.
     Success,
-    /// The failure threshold was reached, the prompt could not be assembled, or the AI command could not be started.
+    /// The failure threshold was reached, the prompt could not be assembled, the AI command could not be started, or no
+    /// retry would have helped.
     Aborted,
     /// The iteration limit was reached.
     MaxIters,
-    /// The run deadline was reached.
+    /// The run deadline or a budget was reached, or a provider would have had to be waited for too long.
     Exhausted,
     /// SIGINT, SIGTERM or SIGHUP ended the run.
     Interrupted,
@@ -62,15 +64,60 @@ impl fmt::Display for Status {
 }
 
 /// Why a run ended: one short sentence with the numbers in it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Reason {
-    Promised { promise: String },
-    ConsecutiveFailures { failures: u32 },
-    CannotPrompt { problem: String },
-    CannotStart { problem: String },
-    MaxIterations { limit: NonZeroU32, all_failed: bool },
-    RunTimeout { timeout: Duration },
-    Interrupted { signal: Signal },
+    Promised {
+        promise: String,
+    },
+    ConsecutiveFailures {
+        failures: u32,
+    },
+    CannotPrompt {
+        problem: String,
+    },
+    CannotStart {
+        problem: String,
+    },
+    MaxIterations {
+        limit: NonZeroU32,
+        all_failed: bool,
+    },
+    RunTimeout {
+        timeout: Duration,
+    },
+    CostBudget {
+        cost: f64,
+        budget: f64,
+    },
+    TokenBudget {
+        tokens: u64,
+        budget: u64,
+    },
+    /// The provider would have to be waited for too long.
+    Limited {
+        agent: String,
+        what: String,
+        /// The CLI's own words.
+        message: String,
+        pause: Duration,
+        gave_up: GaveUp,
+    },
+    /// No retry will help.
+    Permanent {
+        agent: String,
+        cause: Cause,
+        message: String,
+    },
+    Interrupted {
+        signal: Signal,
+    },
+}
+
+/// Which bound a wait would have passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GaveUp {
+    Patience(Duration),
+    Deadline(Duration),
 }
 
 impl Reason {
@@ -79,9 +126,13 @@ impl Reason {
             Reason::Promised { .. } => Status::Success,
             Reason::ConsecutiveFailures { .. }
             | Reason::CannotPrompt { .. }
-            | Reason::CannotStart { .. } => Status::Aborted,
+            | Reason::CannotStart { .. }
+            | Reason::Permanent { .. } => Status::Aborted,
             Reason::MaxIterations { .. } => Status::MaxIters,
-            Reason::RunTimeout { .. } => Status::Exhausted,
+            Reason::RunTimeout { .. }
+            | Reason::CostBudget { .. }
+            | Reason::TokenBudget { .. }
+            | Reason::Limited { .. } => Status::Exhausted,
             Reason::Interrupted { .. } => Status::Interrupted,
         }
     }
@@ -112,8 +163,55 @@ impl fmt::Display for Reason {
             Reason::RunTimeout { timeout } => {
                 write!(f, "Reached run timeout: {}", Exactly(*timeout))
             }
+            Reason::CostBudget { cost, budget } => {
+                write!(f, "Reached the budget of ${budget}: {} spent", Cost(*cost))
+            }
+            Reason::TokenBudget { tokens, budget } => {
+                let (tokens, budget) = (Grouped(*tokens), Grouped(*budget));
+                write!(f, "Reached the budget of {budget} tokens: {tokens} used")
+            }
+            Reason::Limited {
+                agent,
+                what,
+                message,
+                pause,
+                gave_up,
+            } => {
+                write!(f, "{agent}: {what}")?;
+                if !message.is_empty() {
+                    write!(f, " ({message})")?;
+                }
+                let pause = Exactly(Duration::from_secs(pause.as_secs().max(1)));
+                write!(f, "; waiting {pause} more would pass the ")?;
+                match gave_up {
+                    GaveUp::Patience(bound) => {
+                        write!(f, "rate_limit_patience of {}", Exactly(*bound))
+                    }
+                    GaveUp::Deadline(timeout) => write!(f, "run timeout of {}", Exactly(*timeout)),
+                }
+            }
+            Reason::Permanent {
+                agent,
+                cause,
+                message,
+            } => {
+                write!(
+                    f,
+                    "Aborting, {agent} cannot go on: {message} ({})",
+                    remedy(*cause)
+                )
+            }
             Reason::Interrupted { signal } => write!(f, "Interrupted by {signal}"),
         }
+    }
+}
+
+/// What a person has to do before the next run.
+fn remedy(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Key => "mend the key: `rooda agents` tells which variables hold it",
+        Cause::Credit => "add credit to the account, or name another agent",
+        Cause::Model => "name a model that this key may use",
     }
 }
 

@@ -133,6 +133,21 @@ impl fmt::Display for Size {
     }
 }
 
+/// Prints `$0.0143`, `$1.25`, `$1,250.00`: small amounts with more decimals.
+#[derive(Debug, Clone, Copy)]
+pub struct Cost(pub f64);
+
+impl fmt::Display for Cost {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        if self.0 < 1.0 {
+            write!(f, "${:.4}", self.0)
+        } else {
+            let cents = (self.0 * 100.0).round() as u64;
+            write!(f, "${}.{:02}", Grouped(cents / 100), cents % 100)
+        }
+    }
+}
+
 /// Prints `12,450`.
 #[derive(Debug, Clone, Copy)]
 pub struct Grouped(pub u64);

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::Inputs;
-use crate::agent::{KNOWN, Known};
 use crate::error::{Error, ErrorKind};
+use crate::plan::Agent;
 
 /// Facts that are no secrets, and that agents and their tools ask for.
 const HARMLESS: [&str; 43] = [
@@ -69,28 +69,11 @@ pub struct Passed {
     pub warnings: Vec<String>,
 }
 
-/// Whether a variable may never be passed, not even when somebody asks for it.
-pub(super) fn is_forbidden(name: &str) -> bool {
-    let prefixes = ["INPUT_", "ACTIONS_", "STATE_"];
-    // The command files; with their names alone an agent would only do harm.
-    let names = [
-        "GITHUB_TOKEN",
-        "GITHUB_OUTPUT",
-        "GITHUB_ENV",
-        "GITHUB_PATH",
-        "GITHUB_STATE",
-        "GITHUB_STEP_SUMMARY",
-        "GITHUB_ARTIFACTS",
-        "GITHUB_ARTIFACTS_LIST",
-    ];
-    prefixes.iter().any(|prefix| name.starts_with(prefix)) || names.contains(&name)
-}
-
-/// Builds the environment of the agent. `home` is its own.
+/// Builds the environment of an agent. `home` is its own.
 pub fn agent_environment(
     job: &BTreeMap<String, String>,
     inputs: &Inputs,
-    known: Option<&Known>,
+    agent: &Agent,
     home: &str,
     is_root: bool,
 ) -> Result<Passed, Error> {
@@ -116,8 +99,7 @@ pub fn agent_environment(
     keyless.extend(git_setting("safe.directory", "*"));
     let mut environment = keyless.clone();
     environment.extend(author(job));
-    let keys = known.map_or(&[][..], |known| known.keys);
-    environment.extend(given(job, keys.iter().copied()));
+    environment.extend(given(job, agent.keys.iter().map(String::as_str)));
     environment.extend(given(job, inputs.agent_env.iter().map(String::as_str)));
     keep_the_tokens(&environment, job)?;
     let missing = |name: &&String| !environment.contains_key(*name);
@@ -125,8 +107,8 @@ pub fn agent_environment(
         format!("agent-env names {name}, which is not set (set it under `env:` of the step)")
     });
     // Whoever names variables may have named the key among them.
-    let known = known.filter(|_| inputs.agent_env.is_empty());
-    let warnings = unset.chain(known.and_then(|known| without_key(known, &environment)));
+    let keyless_agent = inputs.agent_env.is_empty().then_some(agent);
+    let warnings = unset.chain(keyless_agent.and_then(|agent| without_key(agent, &environment)));
     Ok(Passed {
         warnings: warnings.collect(),
         environment,
@@ -135,13 +117,13 @@ pub fn agent_environment(
 }
 
 /// An agent without any of its keys will hardly get far.
-fn without_key(known: &Known, environment: &BTreeMap<String, String>) -> Option<String> {
-    let has_one = known.keys.iter().any(|key| environment.contains_key(*key));
-    (!has_one).then(|| {
+fn without_key(agent: &Agent, environment: &BTreeMap<String, String>) -> Option<String> {
+    let has_one = agent.keys.iter().any(|key| environment.contains_key(key));
+    (!has_one && !agent.keys.is_empty()).then(|| {
         format!(
             "{}: none of its keys is set ({}); add one under `env:` of the step (a secret that does not exist is empty)",
-            known.program,
-            known.keys.join(", ")
+            agent.name,
+            agent.keys.join(", ")
         )
     })
 }
@@ -247,8 +229,11 @@ fn keep_the_tokens(
     }
 }
 
-/// What must appear nowhere: the tokens of the job, and the keys of the agents.
-pub fn secrets(job: &BTreeMap<String, String>) -> Vec<String> {
+/// What must appear nowhere: the tokens of the job, and the keys of the agents, whose names are `keys`.
+pub fn secrets<'a>(
+    job: &BTreeMap<String, String>,
+    keys: impl IntoIterator<Item = &'a str>,
+) -> Vec<String> {
     let tokens = [
         "INPUT_TOKEN",
         "GITHUB_TOKEN",
@@ -257,7 +242,6 @@ pub fn secrets(job: &BTreeMap<String, String>) -> Vec<String> {
         "ACTIONS_RUNTIME_TOKEN",
         "ACTIONS_ID_TOKEN_REQUEST_TOKEN",
     ];
-    let keys = KNOWN.iter().flat_map(|known| known.keys.iter().copied());
     let sounds_secret = |name: &str| {
         let name = name.to_ascii_uppercase();
         ["TOKEN", "SECRET", "PASSWORD", "API_KEY", "PRIVATE_KEY"]
@@ -286,6 +270,7 @@ pub fn secrets(job: &BTreeMap<String, String>) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::action::read_inputs;
+    use crate::config::{Catalogue, builtin_layers};
 
     fn job(variables: &[(&str, &str)]) -> BTreeMap<String, String> {
         let mut job: BTreeMap<_, _> = [
@@ -313,11 +298,17 @@ mod tests {
         job
     }
 
+    fn claude() -> Agent {
+        let mut layers = builtin_layers().expect("the built-in aliases");
+        let agents = Catalogue::new(&mut layers).agents();
+        let claude = agents.into_iter().find(|agent| agent.name == "claude");
+        claude.expect("one of them")
+    }
+
     fn passed(variables: &[(&str, &str)]) -> Result<Passed, Error> {
         let job = job(variables);
         let inputs = read_inputs(&job).expect("the inputs are well");
-        let claude = Known::of("claude");
-        agent_environment(&job, &inputs, claude, "/home/agent", false)
+        agent_environment(&job, &inputs, &claude(), "/home/agent", false)
     }
 
     #[test]
@@ -390,7 +381,10 @@ mod tests {
 
     #[test]
     fn what_is_secret_is_known_by_its_name() {
-        let secrets = secrets(&job(&[("DB_PASSWORD", "correct horse"), ("MY_TOKEN", "1")]));
+        let secrets = secrets(
+            &job(&[("DB_PASSWORD", "correct horse"), ("MY_TOKEN", "1")]),
+            ["OPENAI_API_KEY"],
+        );
         assert_eq!(
             secrets,
             [

@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 
 use super::options::{FailOn, RunAs, Sandbox, words};
-use crate::config::{IterationMode, Layer, LoopSettings, Setting, Source, Target, read_text};
+use crate::config::{
+    IterationMode, Layer, LoopSettings, Setting, Source, Target, read_text, read_variable_name,
+};
 use crate::error::{Error, ErrorKind, did_you_mean};
 
 const PREFIX: &str = "INPUT_";
 
 /// Every input, in the order of action.yml.
-pub const INPUTS: [&str; 24] = [
+pub const INPUTS: [&str; 28] = [
     "procedure",
     "prompt",
     "context",
@@ -24,6 +26,10 @@ pub const INPUTS: [&str; 24] = [
     "iteration-timeout",
     "idle-timeout",
     "run-timeout",
+    "max-cost-usd",
+    "max-tokens",
+    "budget-required",
+    "rate-limit-patience",
     "failure-threshold",
     "completion-promise",
     "agent-env",
@@ -223,6 +229,12 @@ impl<'a> Reader<'a> {
             self.layer("iteration-timeout", |s, v| s.iteration_timeout = Some(v)),
             self.layer("idle-timeout", |s, v| s.idle_timeout = Some(v)),
             self.layer("run-timeout", |s, v| s.run_timeout = Some(v)),
+            self.layer("max-cost-usd", |s, v| s.max_cost_usd = Some(v)),
+            self.layer("max-tokens", |s, v| s.max_tokens = Some(v)),
+            self.switch_layer("budget-required", |s, v| s.budget_required = Some(v)),
+            self.layer("rate-limit-patience", |s, v| {
+                s.rate_limit_patience = Some(v);
+            }),
             self.layer("failure-threshold", |s, v| s.failure_threshold = Some(v)),
             self.layer("completion-promise", |s, v| s.completion_promise = Some(v)),
             self.switch_layer("verbose", |s, v| s.show_ai_output = Some(v)),
@@ -299,20 +311,7 @@ fn version(text: &str) -> Result<String, String> {
 
 /// Names of environment variables that may be passed to an agent.
 fn names(text: &str) -> Result<Vec<String>, String> {
-    let name = |word: &str| {
-        let is_name = word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-            && !word.starts_with(|c: char| c.is_ascii_digit());
-        if !is_name {
-            return Err(format!(
-                "expected names of variables, not `{word}` (values go under `env:`)"
-            ));
-        }
-        match super::environment::is_forbidden(word) {
-            true => Err(format!("expected no `{word}`, which no agent may see")),
-            false => Ok(word.to_owned()),
-        }
-    };
-    words(text).map(name).collect()
+    words(text).map(read_variable_name).collect()
 }
 
 #[cfg(test)]
@@ -359,6 +358,10 @@ mod tests {
             ("iteration-timeout", "soon"),
             ("idle-timeout", "0"),
             ("run-timeout", "-1h"),
+            ("max-cost-usd", "0"),
+            ("max-tokens", "lots"),
+            ("budget-required", "perhaps"),
+            ("rate-limit-patience", "0"),
             ("failure-threshold", "many"),
             ("completion-promise", "FAILURE"),
             ("verbose", "ja"),

@@ -54,6 +54,7 @@ pub fn default_layers(job: &Job) -> Vec<Layer> {
     vec![
         Layer::of(Source::Action(""), |settings| {
             settings.iteration_timeout = bound(30);
+            settings.idle_timeout = bound(10);
             settings.kill_grace = Some(Span(Duration::from_secs(3)));
         }),
         Layer::of(Source::Action(runner), |settings| {

@@ -1,13 +1,17 @@
 //! What rooda knows of the agents that it runs.
 
 mod decoder;
-mod known;
 mod phase;
+mod rendition;
+mod summary;
 mod transcript;
 mod trouble;
+mod version;
 
 pub use decoder::Decoder;
-pub use known::{KNOWN, Known};
 pub use phase::PhaseWatch;
+pub use rendition::Rendition;
+pub use summary::{summary, summary_section};
 pub use transcript::{Context, Note, Tools, Transcript, Usage};
 pub use trouble::{Cause, Trouble, TroubleKind};
+pub use version::version_line;

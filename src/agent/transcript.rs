@@ -64,6 +64,16 @@ pub struct Usage {
     pub context: Option<Context>,
 }
 
+impl Usage {
+    /// How full the model's window is.
+    pub fn context_percent(&self) -> Option<u32> {
+        let context = self.context?;
+        let window = context.window.filter(|window| *window > 0)?;
+        let percent = context.used.saturating_mul(100) / window;
+        u32::try_from(percent).ok()
+    }
+}
+
 /// How full the model's window is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Context {

@@ -59,9 +59,9 @@ pub fn run(world: &World) -> Result<u8, Error> {
     prepare(folder.path()).map_err(unavailable)?;
     host::enter(folder.path()).map_err(unavailable)?;
     let resolved = plan().map_err(unavailable)??;
-    let agent = resolved.agent.clone()?;
+    let agents = resolved.agents.clone()?;
     world.console.out(BEFORE.into());
-    let status = execute(world, &resolved, &agent, Colour::Auto)?;
+    let status = execute(world, &resolved, &agents, Colour::Auto)?;
     if status == Status::Success {
         world.console.out(AFTER.into());
         world.console.flush_blocking().ok();

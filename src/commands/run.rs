@@ -1,13 +1,14 @@
 //! `rooda <procedure>`, `rooda run` and `rooda loop`: from the command line to an exit code.
 
+use std::iter::repeat;
 use std::path::Path;
 use std::time::Duration;
 
 use super::{World, finish, read_place};
 use crate::cli::{Colour, CommonArgs, LoopArgs, RunArgs, without_dry_run};
 use crate::config::{
-    Catalogue, FragmentSource, LogFormat, LogLevel, Origin, Phase, Request, Resolved, Target,
-    resolve,
+    Catalogue, Format, FragmentSource, LogFormat, LogLevel, Origin, Phase, Request, Resolved,
+    Target, resolve,
 };
 use crate::error::{Error, ErrorKind, Problem};
 use crate::host::{self, Clock, Console, Reader, SecondSignal, Signals, Supervisor};
@@ -71,15 +72,15 @@ fn start(
     if common.dry_run {
         return show(world, &resolved);
     }
-    let agent = resolved.agent.clone()?;
+    let agents = resolved.agents.clone()?;
     let mut resolved = resolved;
     resolved.warnings.extend(check(
         &Reader::Direct,
         world.path(),
         &resolved.plan,
-        &agent,
+        &agents,
     )?);
-    Ok(execute(world, &resolved, &agent, common.color)?.exit_code())
+    Ok(execute(world, &resolved, &agents, common.color)?.exit_code())
 }
 
 /// What an error means before there is a plan. A dry run answers one question, whether all is well, and only a mistake
@@ -138,18 +139,65 @@ pub(super) fn check(
     reader: &Reader,
     path: &str,
     plan: &Plan,
-    agent: &Agent,
+    agents: &[Agent],
 ) -> Result<Vec<String>, Error> {
-    find_agent(reader, path, agent).map_err(|problem| Error {
-        kind: ErrorKind::Unavailable,
-        problems: vec![problem],
-    })?;
+    let problems: Vec<Problem> = agents
+        .iter()
+        .filter_map(|agent| find_agent(reader, path, agent).err())
+        .collect();
+    if !problems.is_empty() {
+        return Err(Error {
+            kind: ErrorKind::Unavailable,
+            problems,
+        });
+    }
     let prompt = runner::assemble(plan, reader)?;
-    Ok(oddities(plan, Some(agent), &prompt))
+    let mut odd = oddities(plan, agents, &prompt);
+    odd.extend(unmeasured(plan, agents)?);
+    Ok(odd)
+}
+
+/// Budgets that an agent cannot be held to, because it does not tell what it uses up.
+fn unmeasured(plan: &Plan, agents: &[Agent]) -> Result<Vec<String>, Error> {
+    let mut odd = Vec::new();
+    for agent in agents {
+        let tells = agent.format.tells();
+        let unmeasured = [
+            (
+                "max_cost_usd",
+                plan.max_cost_usd.value.at().is_some() && !tells.cost,
+            ),
+            (
+                "max_tokens",
+                plan.max_tokens.value.at().is_some() && !tells.tokens,
+            ),
+        ];
+        for (budget, _) in unmeasured.into_iter().filter(|(_, is_lost)| *is_lost) {
+            let what = match agent.format {
+                Format::Auto => "may not tell, in a form that rooda knows,",
+                _ => "does not tell",
+            };
+            odd.push(format!(
+                "{budget} cannot be held: {} {what} what it uses up (format `{}`)",
+                agent.name, agent.format
+            ));
+        }
+    }
+    if plan.budget_required.value && !odd.is_empty() {
+        let problems = odd.into_iter().map(|message| {
+            Error::new(ErrorKind::Config, message).hint(
+                "use an agent that tells (claude and opencode: cost and tokens; codex and gemini: tokens), or leave `budget_required` out",
+            )
+        });
+        return Err(Error::join(problems)
+            .err()
+            .unwrap_or_else(|| Error::new(ErrorKind::Internal, "a problem was lost")));
+    }
+    Ok(odd)
 }
 
 /// What is allowed, but hardly meant.
-fn oddities(plan: &Plan, agent: Option<&Agent>, prompt: &str) -> Vec<String> {
+fn oddities(plan: &Plan, agents: &[Agent], prompt: &str) -> Vec<String> {
     let mut odd = Vec::new();
     let tag = format!("<promise>{}</promise>", plan.completion_promise.value.0);
     if !prompt.contains(&tag) {
@@ -164,7 +212,7 @@ fn oddities(plan: &Plan, agent: Option<&Agent>, prompt: &str) -> Vec<String> {
              success (write the tag in a code span in the middle of a sentence)"
         ));
     }
-    if let Some(sign) = agent.and_then(|agent| agent.command.shell_sign()) {
+    for sign in agents.iter().filter_map(|agent| agent.command.shell_sign()) {
         odd.push(format!(
             "no shell reads the AI command: `{sign}` is passed on as it is (use: sh -c '…')"
         ));
@@ -210,33 +258,45 @@ pub(super) struct Rehearsal {
     pub is_ready: bool,
 }
 
-/// Checks everything and runs nothing. `installable` is the package that would be installed if the agent is not there,
+/// Checks everything and runs nothing. `installable` are the packages that would be installed if an agent is not there,
 /// `ready` the command line that would do it in earnest.
 pub(super) fn rehearse(
     reader: &Reader,
     path: &str,
     resolved: &Resolved,
-    installable: Option<&str>,
+    installable: &[Option<String>],
     ready: &str,
 ) -> Result<Rehearsal, Error> {
     let plan = &resolved.plan;
-    let agent = match &resolved.agent {
+    let agents = match &resolved.agents {
         // An alias that only the command line names is a mistake there.
         Err(error) if error.kind == ErrorKind::Usage => return Err(error.clone()),
-        agent => agent.as_ref(),
+        agents => agents,
     };
     let mut checks = Vec::new();
-    match agent {
-        Ok(agent) => checks.push(Check {
-            result: match (find_agent(reader, path, agent), installable) {
-                (Err(_), Some(package)) => Ok(format!("AI command will be installed: {package}")),
-                (found, _) => found,
-            },
-        }),
+    match agents {
+        Ok(agents) => {
+            let packages = installable.iter().map(Option::as_ref).chain(repeat(None));
+            checks.extend(agents.iter().zip(packages).map(|(agent, package)| Check {
+                result: match (find_agent(reader, path, agent), package) {
+                    (Err(_), Some(package)) => {
+                        Ok(format!("AI command will be installed: {package}"))
+                    }
+                    (found, _) => found,
+                },
+            }));
+            if let Err(error) = unmeasured(plan, agents) {
+                let problems = error.problems.into_iter();
+                checks.extend(problems.map(|problem| Check {
+                    result: Err(problem),
+                }));
+            }
+        }
         Err(error) => checks.extend(error.problems.iter().map(|problem| Check {
             result: Err(problem.clone()),
         })),
     }
+    let agents = agents.as_deref().unwrap_or_default();
     let read = runner::read_fragments(plan, reader);
     checks.extend(
         read.into_iter()
@@ -248,10 +308,17 @@ pub(super) fn rehearse(
     };
     let odd = prompt
         .iter()
-        .flat_map(|prompt| oddities(plan, agent.ok(), prompt));
+        .flat_map(|prompt| oddities(plan, agents, prompt));
+    let lost = unmeasured(plan, agents).unwrap_or_default();
     Ok(Rehearsal {
-        text: dry_run(plan, agent.ok(), &checks, prompt.as_deref(), ready),
-        warnings: resolved.warnings.iter().cloned().chain(odd).collect(),
+        text: dry_run(plan, agents, &checks, prompt.as_deref(), ready),
+        warnings: resolved
+            .warnings
+            .iter()
+            .cloned()
+            .chain(odd)
+            .chain(lost)
+            .collect(),
         is_ready: prompt.is_some(),
     })
 }
@@ -259,7 +326,7 @@ pub(super) fn rehearse(
 /// Shows everything.
 fn show(world: &World, resolved: &Resolved) -> Result<u8, Error> {
     let ready = without_dry_run(&world.arguments);
-    let rehearsal = rehearse(&Reader::Direct, world.path(), resolved, None, &ready)?;
+    let rehearsal = rehearse(&Reader::Direct, world.path(), resolved, &[], &ready)?;
     world.console.out(rehearsal.text.into_bytes());
     for warning in &rehearsal.warnings {
         let line = format!("Warning: {warning}\n");
@@ -312,7 +379,7 @@ fn not_ready(world: &World) -> u8 {
 pub fn execute(
     world: &World,
     resolved: &Resolved,
-    agent: &Agent,
+    agents: &[Agent],
     colour: Colour,
 ) -> Result<Status, Error> {
     let plan = &resolved.plan;
@@ -340,7 +407,7 @@ pub fn execute(
     for warning in &resolved.warnings {
         tracing::warn!("{warning}");
     }
-    tell_settings(plan, agent);
+    tell_settings(plan, agents);
     let has_status_line = on_terminal
         && !dumb
         && plan.log_format.value == LogFormat::Text
@@ -360,7 +427,7 @@ pub fn execute(
             signals: Signals::listen().map_err(internal)?,
             supervisor: Supervisor::new(second_signal()).map_err(internal)?,
             reader: Reader::Direct,
-            jail: None,
+            jails: Vec::new(),
         };
         let mut emit = |event: &crate::event::Event| {
             let report = terminal.report(event);
@@ -371,7 +438,7 @@ pub fn execute(
                 say(event.at, line);
             }
         };
-        let status = runner::run(plan, agent, &mut host, &mut emit).await;
+        let status = runner::run(plan, agents, &mut host, &mut emit).await;
         // Whoever reads our output may be slow; whoever interrupts us does not want to wait for them.
         let patience = match status {
             Status::Interrupted => LAST_WORDS,
@@ -393,8 +460,10 @@ fn second_signal() -> SecondSignal {
 }
 
 /// For whoever wants to know everything.
-pub(super) fn tell_settings(plan: &Plan, agent: &Agent) {
-    tracing::debug!("AI Command: {} ({})", agent.command.text, agent.provenance);
+pub(super) fn tell_settings(plan: &Plan, agents: &[Agent]) {
+    for agent in agents {
+        tracing::debug!("AI Command: {} ({})", agent.command.text, agent.provenance);
+    }
     for (name, value, source) in plan.settings() {
         tracing::debug!("{name}: {value} ({source})");
     }

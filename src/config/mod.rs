@@ -17,11 +17,12 @@ pub use builtin::builtin_layers;
 pub use resolve::{Catalogue, ProcedureInfo, Request, Resolved, Target, resolve};
 pub use schema::schema;
 pub use settings::{
-    FragmentSource, KEYS, LoopSettings, Origin, PHASES, Phase, ProcedureSettings, Settings,
+    Alias, FragmentSource, KEYS, LoopSettings, Origin, PHASES, Phase, ProcedureSettings, Settings,
 };
 pub use value::{
-    AliasName, Bound, CommandLine, Format, IterationMode, LogFormat, LogLevel, Positive, Promise,
-    PromiseMatch, Setting, Span, TimestampFormat, read_text,
+    AliasNames, Bound, CommandLine, Dollars, Format, IterationMode, LogFormat, LogLevel, Positive,
+    Promise, PromiseMatch, Setting, Span, Tells, TimestampFormat, Tokens, is_forbidden_variable,
+    read_text, read_variable_name,
 };
 pub use variables::{CONFIG_HOME, variable_layers};
 pub use yaml::read_layer;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::settings::{FragmentSource, LoopSettings, PHASES, Phase};
-use super::value::{AliasName, IterationMode, Positive};
+use super::settings::{Alias, FragmentSource, LoopSettings, PHASES, Phase};
+use super::value::{AliasNames, CommandLine, Format, IterationMode, Positive};
 use super::{Layer, Place, Source, Sourced};
 use crate::cli::SUBCOMMANDS;
 use crate::error::{Error, ErrorKind, did_you_mean};
@@ -27,12 +27,12 @@ pub enum Target {
     Task(String),
 }
 
-/// A plan, and the agent that runs it, if one could be found. They are apart because a dry run shows the one when
-/// the other is missing.
+/// A plan, and the agents that run it, if they could be found: the first, and those that take over from it, in their
+/// order. They are apart because a dry run shows the one when the other is missing.
 #[derive(Debug)]
 pub struct Resolved {
     pub plan: Plan,
-    pub agent: Result<Agent, Error>,
+    pub agents: Result<Vec<Agent>, Error>,
     pub warnings: Vec<String>,
 }
 
@@ -93,6 +93,62 @@ impl<'a> Catalogue<'a> {
             .flat_map(|layer| layer.settings.aliases.keys())
             .map(String::as_str)
             .collect()
+    }
+
+    /// Every alias with what is known of it.
+    pub fn agents(&self) -> Vec<Agent> {
+        let names = self.alias_names();
+        let find = |name: &str| {
+            self.alias(name)
+                .map(|(alias, source)| (alias, source.clone()))
+        };
+        names
+            .into_iter()
+            .filter_map(|name| Some((name, find(name)?)))
+            .map(|(name, (alias, source))| self.agent(name, alias, format!("{source} alias")))
+            .collect()
+    }
+
+    /// What the highest layer says of an alias.
+    fn alias(&self, name: &str) -> Option<(&'a Alias, &'a Source)> {
+        self.top_down().find_map(|layer| {
+            let alias = layer.settings.aliases.get(name)?;
+            Some((alias, &layer.source))
+        })
+    }
+
+    /// The built-in alias for a program, whatever its folder.
+    fn known(&self, program: &str) -> Option<&'a Alias> {
+        self.layers
+            .iter()
+            .filter(|layer| layer.source == Source::BuiltIn)
+            .flat_map(|layer| layer.settings.aliases.values())
+            .find(|alias| alias.command.program_name() == program)
+    }
+
+    /// An alias as an agent. What it leaves out is known of its program.
+    fn agent(&self, name: &str, alias: &Alias, provenance: String) -> Agent {
+        let known = self.known(alias.command.program_name());
+        let same_command = known.filter(|known| known.command == alias.command);
+        Agent {
+            name: name.to_owned(),
+            command: alias.command.clone(),
+            // With other flags it may print something else.
+            format: alias
+                .format
+                .or(same_command.and_then(|known| known.format))
+                .unwrap_or(Format::Auto),
+            npm: alias
+                .npm
+                .clone()
+                .or_else(|| known.and_then(|known| known.npm.clone())),
+            keys: alias
+                .env
+                .clone()
+                .or_else(|| known.and_then(|known| known.env.clone()))
+                .unwrap_or_default(),
+            provenance,
+        }
     }
 
     pub fn procedures(&self) -> Vec<ProcedureInfo> {
@@ -225,11 +281,15 @@ pub fn resolve(catalogue: &Catalogue, request: Request) -> Result<Resolved, Erro
     let name = procedure.as_str();
     let limit = limit(catalogue, name)?;
     let run_timeout = catalogue.setting(name, |s| s.run_timeout)?;
-    let is_bounded = run_timeout.source.is_given() && run_timeout.value.at().is_some();
+    let max_cost_usd = catalogue.setting(name, |s| s.max_cost_usd)?;
+    let max_tokens = catalogue.setting(name, |s| s.max_tokens)?;
+    let is_bounded = (run_timeout.source.is_given() && run_timeout.value.at().is_some())
+        || max_cost_usd.value.at().is_some()
+        || max_tokens.value.at().is_some();
     if request.in_actions && limit.value == Limit::Unlimited && !is_bounded {
         let message = "an unlimited number of iterations needs another bound under GitHub Actions";
         return Err(Error::new(ErrorKind::Config, message).hint(
-            "set a run timeout (`--run-timeout 5h`, the input `run-timeout`, `loop.run_timeout`), or a number of iterations",
+            "set a run timeout (`--run-timeout 5h`, the input `run-timeout`, `loop.run_timeout`), a budget (`max-cost-usd`, `max-tokens`), or a number of iterations",
         ));
     }
     let plan = Plan {
@@ -240,6 +300,10 @@ pub fn resolve(catalogue: &Catalogue, request: Request) -> Result<Resolved, Erro
         iteration_timeout: catalogue.setting(name, |s| s.iteration_timeout)?,
         idle_timeout: catalogue.setting(name, |s| s.idle_timeout)?,
         run_timeout,
+        max_cost_usd,
+        max_tokens,
+        budget_required: catalogue.setting(name, |s| s.budget_required)?,
+        rate_limit_patience: catalogue.setting(name, |s| s.rate_limit_patience)?,
         kill_grace: catalogue.setting(name, |s| s.kill_grace)?,
         max_output_buffer: catalogue.setting(name, |s| s.max_output_buffer)?,
         failure_threshold: catalogue.setting(name, |s| s.failure_threshold)?,
@@ -252,9 +316,9 @@ pub fn resolve(catalogue: &Catalogue, request: Request) -> Result<Resolved, Erro
         procedure,
     };
     let warnings = warnings(catalogue, &plan.procedure);
-    let agent = agent(catalogue, &plan.procedure);
+    let agents = agents(catalogue, &plan.procedure);
     Ok(Resolved {
-        agent,
+        agents,
         plan,
         warnings,
     })
@@ -359,63 +423,86 @@ fn limit(catalogue: &Catalogue, procedure: &str) -> Result<Sourced<Limit>, Error
 }
 
 /// `--ai-cmd`, `--ai-cmd-alias`, the inputs, the procedure's command, the procedure's alias, the loop's command, the loop's alias.
-fn agent(catalogue: &Catalogue, procedure: &str) -> Result<Agent, Error> {
-    fn command(settings: &LoopSettings) -> Option<super::CommandLine> {
+fn agents(catalogue: &Catalogue, procedure: &str) -> Result<Vec<Agent>, Error> {
+    fn command(settings: &LoopSettings) -> Option<CommandLine> {
         settings.ai_cmd.clone()
     }
-    fn alias(settings: &LoopSettings) -> Option<AliasName> {
+    fn alias(settings: &LoopSettings) -> Option<AliasNames> {
         settings.ai_cmd_alias.clone()
     }
     for level in LEVELS {
         if let Some(command) = catalogue.at(level, procedure, &command) {
-            return Ok(Agent {
+            let alias = Alias {
                 command: command.value,
-                provenance: command.source.to_string(),
-            });
+                format: None,
+                npm: None,
+                env: None,
+            };
+            let name = alias.command.program_name().to_owned();
+            let provenance = command.source.to_string();
+            return Ok(vec![catalogue.agent(&name, &alias, provenance)]);
         }
-        if let Some(name) = catalogue.at(level, procedure, &alias) {
+        if let Some(names) = catalogue.at(level, procedure, &alias) {
             let key = match level {
                 Level::Flags | Level::Inputs => String::new(),
                 Level::Procedure => format!("procedures.{procedure}.ai_cmd_alias"),
                 Level::Loop => "loop.ai_cmd_alias".to_owned(),
             };
-            return aliased(catalogue, name, &key);
+            let (AliasNames(names), source) = (names.value, names.source);
+            for (index, name) in names.iter().enumerate() {
+                if names[..index].contains(name) {
+                    let at = place_of(catalogue, &source, &key);
+                    let message = format!("{at}: the alias `{name}` is named twice");
+                    return Err(Error::new(mistake_of(&source), message)
+                        .hint("an agent that cannot go on is not tried again"));
+                }
+            }
+            return names
+                .iter()
+                .map(|name| aliased(catalogue, name, &source, &key))
+                .collect();
         }
     }
     Err(no_agent(catalogue, procedure))
 }
 
-fn aliased(catalogue: &Catalogue, name: Sourced<AliasName>, key: &str) -> Result<Agent, Error> {
-    let AliasName(alias) = &name.value;
-    let found = catalogue.top_down().find_map(|layer| {
-        let command = layer.settings.aliases.get(alias)?;
-        Some((command.clone(), &layer.source))
-    });
-    if let Some((command, source)) = found {
-        return Ok(Agent {
-            command,
-            provenance: format!("{} \"{alias}\" → {source} alias", name.source),
-        });
+fn aliased(
+    catalogue: &Catalogue,
+    name: &str,
+    named_by: &Source,
+    key: &str,
+) -> Result<Agent, Error> {
+    if let Some((alias, source)) = catalogue.alias(name) {
+        let provenance = format!("{named_by} \"{name}\" → {source} alias");
+        return Ok(catalogue.agent(name, alias, provenance));
     }
-    let kind = match name.source {
-        Source::Flag(_) | Source::Input(_) => ErrorKind::Usage,
-        _ => ErrorKind::Config,
-    };
-    let at = match catalogue.place(&name.source, key) {
-        Some(place) => format!("{place}: {key}"),
-        None => name.source.to_string(),
-    };
+    let at = place_of(catalogue, named_by, key);
     let error = Error::new(
-        kind,
-        format_args!("{at}: there is no AI command alias `{alias}`"),
+        mistake_of(named_by),
+        format_args!("{at}: there is no AI command alias `{name}`"),
     );
     let names = catalogue.alias_names();
-    let error = match did_you_mean(alias, names.iter().copied()) {
+    let error = match did_you_mean(name, names.iter().copied()) {
         Some(hint) => error.hint(hint),
         None => error,
     };
     let names: Vec<&str> = names.into_iter().collect();
     Err(error.hint(format_args!("the aliases are: {}", names.join(", "))))
+}
+
+/// Whose mistake it is, by who wrote it.
+fn mistake_of(source: &Source) -> ErrorKind {
+    match source {
+        Source::Flag(_) | Source::Input(_) => ErrorKind::Usage,
+        _ => ErrorKind::Config,
+    }
+}
+
+fn place_of(catalogue: &Catalogue, source: &Source, key: &str) -> String {
+    match catalogue.place(source, key) {
+        Some(place) => format!("{place}: {key}"),
+        None => source.to_string(),
+    }
 }
 
 fn no_agent(catalogue: &Catalogue, procedure: &str) -> Error {

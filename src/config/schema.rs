@@ -3,7 +3,9 @@
 use serde_json::{Map, Value, json};
 
 use super::settings::{KEYS, PHASES};
-use super::value::{CommandLine, NOT_BLANK, Setting};
+use super::value::{
+    CommandLine, Format, NAME_PATTERN, NOT_BLANK, Package, Setting, VARIABLE_PATTERN,
+};
 use crate::cli::SUBCOMMANDS;
 
 /// A schema that editors can use, and that accepts what rooda accepts.
@@ -25,14 +27,24 @@ pub fn schema() -> Value {
             "ai_cmd_aliases": {
                 "description": "Names for AI command lines, for `ai_cmd_alias` and `--ai-cmd-alias`.",
                 "type": ["object", "null"],
-                "propertyNames": {"pattern": NOT_BLANK},
+                "propertyNames": {"pattern": format!("^{NAME_PATTERN}$")},
                 "additionalProperties": {"anyOf": [
                     CommandLine::schema(),
                     {
                         "type": "object",
                         "required": ["command"],
                         "additionalProperties": false,
-                        "properties": {"command": CommandLine::schema()},
+                        "properties": {
+                            "command": described("The command line; it gets the prompt on standard input.", CommandLine::schema()),
+                            "format": described("How its output is read [default: that of the built-in alias with the same command, else auto].", Format::schema()),
+                            "npm": described("The npm package that has the program; the action installs it [default: that of the built-in alias for the same program].", Package::schema()),
+                            "env": {
+                                "description": "The variables that hold its keys; the action passes them to it [default: those of the built-in alias for the same program].",
+                                "type": "array",
+                                "minItems": 1,
+                                "items": {"type": "string", "pattern": VARIABLE_PATTERN},
+                            },
+                        },
                     },
                 ]},
             },
@@ -87,13 +99,18 @@ pub fn schema() -> Value {
 fn loop_keys() -> Map<String, Value> {
     KEYS.iter()
         .map(|key| {
-            let mut schema = json!({"description": key.about.trim()});
-            if let (Value::Object(all), Value::Object(own)) = (&mut schema, (key.schema)()) {
-                all.extend(own);
-            }
+            let schema = described(key.about.trim(), (key.schema)());
             (key.name.to_owned(), schema)
         })
         .collect()
+}
+
+fn described(about: &str, schema: Value) -> Value {
+    let mut described = json!({"description": about});
+    if let (Value::Object(all), Value::Object(own)) = (&mut described, schema) {
+        all.extend(own);
+    }
+    described
 }
 
 fn procedure_keys() -> Map<String, Value> {

@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::Place;
 use super::value::{
-    AliasName, Bound, CommandLine, IterationMode, LogFormat, LogLevel, Positive, Promise,
-    PromiseMatch, Scalar, Setting, Span, TimestampFormat,
+    AliasNames, Bound, CommandLine, Dollars, Format, IterationMode, LogFormat, LogLevel, Positive,
+    Promise, PromiseMatch, Scalar, Setting, Span, TimestampFormat, Tokens,
 };
 use crate::units::Size;
 
@@ -59,6 +59,14 @@ loop_settings! {
     idle_timeout: Bound<Span>,
     /// How long the whole run may take.
     run_timeout: Bound<Span>,
+    /// How much money the whole run may cost, in US dollars, as far as the agents tell.
+    max_cost_usd: Bound<Dollars>,
+    /// How many tokens the whole run may take, read and written, as far as the agents tell.
+    max_tokens: Bound<Tokens>,
+    /// Whether a budget that the agent cannot be held to is an error and not a warning.
+    budget_required: bool,
+    /// How long to wait, all in all, for a provider that limits the rate or is overloaded.
+    rate_limit_patience: Bound<Span>,
     /// How long processes may take to end after SIGTERM before they get SIGKILL.
     kill_grace: Span,
     /// How much of the agent's output is kept for scanning, counted from its end.
@@ -75,8 +83,8 @@ loop_settings! {
     show_ai_output: bool,
     /// The AI command line; it gets the prompt on standard input.
     ai_cmd: CommandLine,
-    /// The name of an AI command in `ai_cmd_aliases`.
-    ai_cmd_alias: AliasName,
+    /// The name of an AI command in `ai_cmd_aliases`, or a list: the next one takes over when one cannot go on.
+    ai_cmd_alias: AliasNames,
     /// The word or phrase inside the promise tags that means success.
     completion_promise: Promise,
     /// `anywhere` or `own-line`.
@@ -176,12 +184,24 @@ impl ProcedureSettings {
     }
 }
 
+/// An AI command line and what is to be known of its program. What is left out is that of the built-in alias for the same
+/// program, if there is one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Alias {
+    pub command: CommandLine,
+    pub format: Option<Format>,
+    /// The npm package that has the program.
+    pub npm: Option<String>,
+    /// The variables that hold its keys.
+    pub env: Option<Vec<String>>,
+}
+
 /// All that one layer sets.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     /// The section `loop`.
     pub defaults: LoopSettings,
-    pub aliases: BTreeMap<String, CommandLine>,
+    pub aliases: BTreeMap<String, Alias>,
     pub procedures: BTreeMap<String, ProcedureSettings>,
     /// Where each key of a file stands, by its full name (`procedures.build.ai_cmd_alias`).
     pub places: BTreeMap<String, Place>,

@@ -19,6 +19,8 @@ pub enum Scalar {
     Text(String),
     /// From a variable or a flag, where everything is text.
     Untyped(String),
+    /// A list of texts.
+    List(Vec<String>),
 }
 
 impl Scalar {
@@ -26,7 +28,11 @@ impl Scalar {
     fn text(&self) -> Option<&str> {
         match self {
             Scalar::Text(text) | Scalar::Untyped(text) => Some(text),
-            Scalar::Null | Scalar::Bool(_) | Scalar::Int(_) | Scalar::Float(_) => None,
+            Scalar::Null
+            | Scalar::Bool(_)
+            | Scalar::Int(_)
+            | Scalar::Float(_)
+            | Scalar::List(_) => None,
         }
     }
 
@@ -38,7 +44,20 @@ impl Scalar {
                 Some(*number as i64)
             }
             Scalar::Untyped(text) => text.parse().ok(),
-            Scalar::Null | Scalar::Bool(_) | Scalar::Float(_) | Scalar::Text(_) => None,
+            Scalar::Null
+            | Scalar::Bool(_)
+            | Scalar::Float(_)
+            | Scalar::Text(_)
+            | Scalar::List(_) => None,
+        }
+    }
+
+    fn number(&self) -> Option<f64> {
+        match self {
+            Scalar::Int(number) => Some(*number as f64),
+            Scalar::Float(number) => Some(*number),
+            Scalar::Untyped(text) => text.parse().ok(),
+            Scalar::Null | Scalar::Bool(_) | Scalar::Text(_) | Scalar::List(_) => None,
         }
     }
 }
@@ -51,6 +70,7 @@ impl fmt::Display for Scalar {
             Scalar::Int(value) => write!(f, "{value}"),
             Scalar::Float(value) => write!(f, "{value}"),
             Scalar::Text(text) | Scalar::Untyped(text) => write!(f, "{text:?}"),
+            Scalar::List(_) => f.write_str("a list"),
         }
     }
 }
@@ -202,6 +222,68 @@ impl Setting for Size {
     }
 }
 
+/// An amount of money.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Dollars(pub f64);
+
+impl Setting for Dollars {
+    fn read(scalar: &Scalar) -> Result<Self, String> {
+        match scalar.number() {
+            Some(number) if number.is_finite() && number > 0.0 => Ok(Dollars(number)),
+            _ => Err("expected an amount of US dollars above 0, such as `5` or `0.5`".to_owned()),
+        }
+    }
+
+    fn schema() -> Value {
+        json!({"anyOf": [{"type": "number", "exclusiveMinimum": 0}]})
+    }
+}
+
+impl fmt::Display for Dollars {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// A number of tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tokens(pub u64);
+
+const TOKENS_PATTERN: &str = r"^0*[1-9]\d{0,11}[kM]?$";
+
+impl Setting for Tokens {
+    fn read(scalar: &Scalar) -> Result<Self, String> {
+        let text = match scalar.int() {
+            Some(number) => number.to_string(),
+            None => scalar.text().unwrap_or_default().to_owned(),
+        };
+        let (digits, unit) = match text.as_bytes().last() {
+            Some(b'k') => (&text[..text.len() - 1], 1_000),
+            Some(b'M') => (&text[..text.len() - 1], 1_000_000),
+            _ => (text.as_str(), 1),
+        };
+        let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        let number = digits.parse::<u64>().ok().filter(|_| is_number);
+        match number.and_then(|number| number.checked_mul(unit)) {
+            Some(tokens) if tokens > 0 => Ok(Tokens(tokens)),
+            _ => Err("expected a number of tokens such as `500000`, `500k` or `2M`".to_owned()),
+        }
+    }
+
+    fn schema() -> Value {
+        json!({"anyOf": [
+            {"type": "integer", "minimum": 1, "maximum": i64::MAX},
+            {"type": "string", "pattern": TOKENS_PATTERN},
+        ]})
+    }
+}
+
+impl fmt::Display for Tokens {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
 /// A command line, split as a shell would split it, without a shell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandLine {
@@ -239,6 +321,11 @@ impl CommandLine {
         self.programs().last().unwrap_or_default()
     }
 
+    /// The name of that program without its folder.
+    pub fn program_name(&self) -> &str {
+        self.program().rsplit('/').next().unwrap_or_default()
+    }
+
     /// A word that only a shell would understand.
     pub fn shell_sign(&self) -> Option<&str> {
         let signs = ["|", "||", "&", "&&", ";", "<", ">", ">>", "2>&1"];
@@ -266,20 +353,109 @@ impl Setting for CommandLine {
     }
 }
 
-/// The name of an alias in `ai_cmd_aliases`.
+/// The name of an npm package, without a version.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AliasName(pub String);
+pub(super) struct Package(pub String);
 
-impl Setting for AliasName {
+const PACKAGE_PATTERN: &str = r"^(@[a-z0-9~][a-z0-9._~-]*/)?[a-z0-9~][a-z0-9._~-]*$";
+
+impl Setting for Package {
     fn read(scalar: &Scalar) -> Result<Self, String> {
-        match scalar.text() {
-            Some(text) if !text.chars().all(is_blank) => Ok(AliasName(text.to_owned())),
-            _ => Err("expected the name of an AI command alias".to_owned()),
+        let text = scalar.text().unwrap_or_default();
+        let is_part = |part: &str| {
+            let plain = |c: char| matches!(c, 'a'..='z' | '0'..='9' | '.' | '_' | '~' | '-');
+            part.starts_with(|c| plain(c) && !matches!(c, '.' | '_' | '-'))
+                && part.chars().all(plain)
+        };
+        let is_package = match text.strip_prefix('@') {
+            Some(scoped) => scoped
+                .split_once('/')
+                .is_some_and(|(scope, name)| is_part(scope) && is_part(name)),
+            None => is_part(text),
+        };
+        match is_package {
+            true => Ok(Package(text.to_owned())),
+            false => Err("expected the name of an npm package, without a version".to_owned()),
         }
     }
 
     fn schema() -> Value {
-        json!({"type": "string", "pattern": NOT_BLANK})
+        json!({"type": "string", "pattern": PACKAGE_PATTERN})
+    }
+}
+
+/// What no agent is given, whoever asks for it: the tokens of the job, and what belongs to the runner.
+pub fn is_forbidden_variable(name: &str) -> bool {
+    let prefixes = ["INPUT_", "ACTIONS_", "STATE_"];
+    // The command files; with their names alone an agent would only do harm.
+    let names = [
+        "GITHUB_TOKEN",
+        "GITHUB_OUTPUT",
+        "GITHUB_ENV",
+        "GITHUB_PATH",
+        "GITHUB_STATE",
+        "GITHUB_STEP_SUMMARY",
+        "GITHUB_ARTIFACTS",
+        "GITHUB_ARTIFACTS_LIST",
+    ];
+    prefixes.iter().any(|prefix| name.starts_with(prefix)) || names.contains(&name)
+}
+
+/// A pattern for the JSON Schema that accepts what an alias may name in `env`.
+pub(super) const VARIABLE_PATTERN: &str = "^(?!(INPUT|ACTIONS|STATE)_)\
+    (?!(GH_TOKEN|GITHUB_(TOKEN|OUTPUT|ENV|PATH|STATE|STEP_SUMMARY|ARTIFACTS|ARTIFACTS_LIST))$)\
+    [A-Za-z_][A-Za-z0-9_]*$";
+
+/// Reads the name of a variable that an agent may be given.
+pub fn read_variable_name(word: &str) -> Result<String, String> {
+    let is_name = word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+        && !word.is_empty()
+        && !word.starts_with(|c: char| c.is_ascii_digit());
+    if !is_name {
+        return Err(format!(
+            "expected names of variables, not `{word}` (values go under `env:`)"
+        ));
+    }
+    match is_forbidden_variable(word) {
+        true => Err(format!("expected no `{word}`, which no agent may see")),
+        false => Ok(word.to_owned()),
+    }
+}
+
+/// The names of aliases in `ai_cmd_aliases`: the agent, and those that take over when it cannot go on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AliasNames(pub Vec<String>);
+
+/// A pattern for the name of an alias: not blank, on one line, and without commas.
+pub(super) const NAME_PATTERN: &str = r"[^,\n]*[^\s\x85\uFEFF,][^,\n]*";
+
+impl Setting for AliasNames {
+    fn read(scalar: &Scalar) -> Result<Self, String> {
+        let names: Vec<String> = match scalar {
+            Scalar::List(names) => names.clone(),
+            _ => scalar
+                .text()
+                .unwrap_or_default()
+                .split([',', '\n'])
+                .map(|name| name.trim_matches(is_blank).to_owned())
+                .collect(),
+        };
+        let is_name = |name: &String| !name.chars().all(is_blank);
+        if !names.iter().all(is_name) {
+            return Err("expected the name of an AI command alias, or several".to_owned());
+        }
+        Ok(AliasNames(names))
+    }
+
+    fn schema() -> Value {
+        json!({"anyOf": [
+            {"type": "string", "pattern": format!("^{NAME_PATTERN}([,\n]{NAME_PATTERN})*$")},
+            {
+                "type": "array",
+                "minItems": 1,
+                "items": {"type": "string", "pattern": NOT_BLANK},
+            },
+        ]})
     }
 }
 
@@ -423,5 +599,23 @@ choice! {
         Opencode = "opencode",
         /// GitHub Copilot, `--output-format json`.
         Copilot = "copilot",
+    }
+}
+
+/// What an agent's output tells of what it uses up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tells {
+    pub cost: bool,
+    pub tokens: bool,
+}
+
+impl Format {
+    pub fn tells(self) -> Tells {
+        let (cost, tokens) = match self {
+            Format::Claude | Format::Opencode => (true, true),
+            Format::Codex | Format::Gemini => (false, true),
+            Format::Copilot | Format::Text | Format::Auto => (false, false),
+        };
+        Tells { cost, tokens }
     }
 }

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::settings::{
-    FragmentSource, KEYS, LoopSettings, Origin, PHASES, ProcedureSettings, Settings,
+    Alias, FragmentSource, KEYS, LoopSettings, Origin, PHASES, ProcedureSettings, Settings,
 };
-use super::value::{CommandLine, Scalar, Setting, is_blank};
+use super::value::{CommandLine, Package, Scalar, Setting, is_blank, read_variable_name};
 use super::{Layer, Place, Source};
 use crate::cli::SUBCOMMANDS;
 use crate::error::{Error, ErrorKind, did_you_mean};
@@ -223,7 +223,12 @@ impl Reader<'_> {
         value: &Spanned<Tree>,
     ) -> bool {
         let path = join(path, &key.value);
-        let Tree::Scalar(scalar) = &value.value else {
+        let scalar = match &value.value {
+            Tree::Scalar(scalar) => Some(scalar.clone()),
+            Tree::List(items) => texts(items).map(Scalar::List),
+            Tree::Map(_) => None,
+        };
+        let Some(scalar) = &scalar else {
             let known = KEYS.iter().any(|known| known.name == key.value);
             if known {
                 let found = value.value.found();
@@ -241,37 +246,91 @@ impl Reader<'_> {
         }
     }
 
-    fn alias(&mut self, name: &Spanned<String>, value: &Spanned<Tree>) -> Option<CommandLine> {
+    fn alias(&mut self, name: &Spanned<String>, value: &Spanned<Tree>) -> Option<Alias> {
         let path = join("ai_cmd_aliases", &name.value);
         if name.value.chars().all(is_blank) {
             self.problem(name, &path, "expected a name for the alias");
+        } else if name.value.contains([',', '\n']) {
+            // `agent: a, b` names two.
+            self.problem(name, &path, "expected a name without commas");
         }
-        let (path, value) = match &value.value {
-            Tree::Map(_) => {
-                let mut command = None;
-                for (key, value) in self.entries(&path, value) {
-                    match key.value.as_str() {
-                        "command" => command = Some(value),
-                        _ => self.unknown_key(&path, key, ["command"]),
-                    }
+        if !matches!(value.value, Tree::Map(_)) {
+            return Some(Alias {
+                command: self.setting(&path, value)?,
+                format: None,
+                npm: None,
+                env: None,
+            });
+        }
+        let mut command = None;
+        let (mut format, mut npm, mut env) = (None, None, None);
+        for (key, value) in self.entries(&path, value) {
+            let path = join(&path, &key.value);
+            match key.value.as_str() {
+                "command" => command = Some(self.setting::<CommandLine>(&path, value)),
+                "format" => format = self.setting(&path, value),
+                "npm" => {
+                    npm = self
+                        .setting::<Package>(&path, value)
+                        .map(|Package(npm)| npm)
                 }
-                let Some(command) = command else {
-                    self.problem(value, &path, "the alias has no `command`");
-                    return None;
-                };
-                (join(&path, "command"), command)
+                "env" => env = self.variables(&path, value),
+                _ => self.unknown_key(
+                    &join("ai_cmd_aliases", &name.value),
+                    key,
+                    ["command", "format", "npm", "env"],
+                ),
             }
-            _ => (path, value),
+        }
+        let Some(command) = command else {
+            self.problem(value, &path, "the alias has no `command`");
+            return None;
         };
+        Some(Alias {
+            command: command?,
+            format,
+            npm,
+            env,
+        })
+    }
+
+    fn setting<T: Setting>(&mut self, path: &str, value: &Spanned<Tree>) -> Option<T> {
         let read = match &value.value {
-            Tree::Scalar(scalar) => CommandLine::read(scalar),
-            Tree::List(_) | Tree::Map(_) => Err("expected a command line".to_owned()),
+            Tree::Scalar(scalar) => T::read(scalar),
+            Tree::List(_) | Tree::Map(_) => T::read(&Scalar::List(Vec::new())),
         };
         read.map_err(|expected| {
             let found = value.value.found();
-            self.problem(value, &path, &format!("{expected}, {found}"));
+            self.problem(value, path, &format!("{expected}, {found}"));
         })
         .ok()
+    }
+
+    /// Names of variables that an agent is given.
+    fn variables(&mut self, path: &str, value: &Spanned<Tree>) -> Option<Vec<String>> {
+        let names = match &value.value {
+            Tree::List(items) => texts(items),
+            Tree::Scalar(_) | Tree::Map(_) => None,
+        };
+        let Some(names) = names else {
+            let found = value.value.found();
+            self.problem(
+                value,
+                path,
+                &format!("expected a list of names of variables, {found}"),
+            );
+            return None;
+        };
+        for name in &names {
+            if let Err(expected) = read_variable_name(name) {
+                self.problem(value, path, &expected);
+            } else if name == "GH_TOKEN" {
+                // Whoever writes the workflow may pass it; what lies in a repository may not ask for it.
+                self.problem(value, path, "expected no `GH_TOKEN`, a token for GitHub");
+                self.hint("if the agent must have it, name it in the input `agent-env`");
+            }
+        }
+        Some(names)
     }
 
     fn check_procedure_name(&mut self, name: &Spanned<String>) {
@@ -482,6 +541,16 @@ impl Origin {
             }
         }
     }
+}
+
+/// The items of a list, if all of them are texts and there are any.
+fn texts(items: &[Spanned<Tree>]) -> Option<Vec<String>> {
+    let text = |item: &Spanned<Tree>| match &item.value {
+        Tree::Scalar(Scalar::Text(text)) => Some(text.clone()),
+        _ => None,
+    };
+    let texts: Option<Vec<String>> = items.iter().map(text).collect();
+    texts.filter(|texts| !texts.is_empty())
 }
 
 fn join(path: &str, key: &str) -> String {

@@ -103,6 +103,11 @@ impl RunDir {
         written
     }
 
+    /// Removes a file.
+    pub fn remove(&mut self, name: &str) -> io::Result<()> {
+        self.run.remove(plain(name)?)
+    }
+
     /// Gives everything to a user and lets all read it: later steps work with it. To be called at every exit, when no
     /// process of an agent is left.
     pub fn hand_over(&mut self, uid: u32, gid: u32) -> Result<()> {

@@ -2,8 +2,10 @@
 
 use std::fs;
 use std::io;
+use std::time::Duration;
 
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
+use tokio::time::sleep;
 
 use crate::signal::Signal;
 
@@ -36,6 +38,15 @@ impl Signals {
             std::task::Poll::Pending
         })
         .await
+    }
+
+    /// A signal that comes within this time.
+    pub async fn within(&mut self, time: Duration) -> Option<Signal> {
+        tokio::select! {
+            biased;
+            signal = self.next() => Some(signal),
+            () = sleep(time) => None,
+        }
     }
 
     /// A signal that has already come.

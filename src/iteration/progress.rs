@@ -3,14 +3,16 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use super::budget::{Budget, Spent};
 use super::outcome::{Failure, Outcome};
 use super::stats::Stats;
+use crate::agent::Usage;
 use crate::plan::Limit;
 use crate::signal::Signal;
 use crate::status::Reason;
 
 /// What comes next.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Step {
     /// Run this iteration; the first one is 1.
     Run(u32),
@@ -22,11 +24,13 @@ pub struct Progress {
     limit: Limit,
     threshold: NonZeroU32,
     run_timeout: Option<Duration>,
+    budget: Budget,
     promise: String,
     failures: u32,
     deadline_passed: bool,
     promised: bool,
     stats: Stats,
+    spent: Spent,
 }
 
 impl Progress {
@@ -34,17 +38,20 @@ impl Progress {
         limit: Limit,
         threshold: NonZeroU32,
         run_timeout: Option<Duration>,
+        budget: Budget,
         promise: &str,
     ) -> Self {
         Progress {
             limit,
             threshold,
             run_timeout,
+            budget,
             promise: promise.to_owned(),
             failures: 0,
             deadline_passed: false,
             promised: false,
             stats: Stats::default(),
+            spent: Spent::default(),
         }
     }
 
@@ -68,6 +75,9 @@ impl Progress {
         if let Some(timeout) = self.run_timeout.filter(expired) {
             return Step::Stop(Reason::RunTimeout { timeout });
         }
+        if let Some(reason) = self.budget.used_up_by(&self.spent) {
+            return Step::Stop(reason);
+        }
         if let Limit::AtMost(limit) = self.limit
             && self.stats.count() >= limit.get()
         {
@@ -82,6 +92,27 @@ impl Progress {
         }
     }
 
+    /// The run's timeout, and after how long no iteration starts any more.
+    pub fn last_start(&self, elapsed: Duration) -> Option<(Duration, Duration)> {
+        let timeout = self.run_timeout?;
+        let last = timeout.saturating_sub(last_moments(timeout));
+        Some((timeout, last.saturating_sub(elapsed)))
+    }
+
+    /// Takes in what an agent used up, whether its iteration counts or not.
+    pub fn spend(&mut self, usage: &Usage) {
+        self.spent = self.spent.with(usage);
+    }
+
+    /// Whether an agent that has used up this much so far must be stopped.
+    pub fn is_used_up_with(&self, usage: &Usage) -> bool {
+        self.budget.used_up_by(&self.spent.with(usage)).is_some()
+    }
+
+    pub fn spent(&self) -> &Spent {
+        &self.spent
+    }
+
     /// Takes in a finished iteration. An interrupted one was not finished and leaves no trace.
     pub fn record(&mut self, outcome: Outcome, duration: Duration) {
         match outcome {
@@ -91,6 +122,8 @@ impl Progress {
                 self.failures = 0;
                 self.promised = true;
             }
+            // That the budget ended is not the agent's fault, and the run's end has a reason of its own.
+            Outcome::Failed(Failure::Budget) => {}
             Outcome::Failed(failure) => {
                 self.failures += 1;
                 self.deadline_passed |= matches!(failure, Failure::RunTimeout(_));
@@ -126,7 +159,11 @@ mod tests {
             0 => Limit::Unlimited,
             n => Limit::AtMost(number(n)),
         };
-        Progress::new(limit, number(threshold), run_timeout, "SUCCESS")
+        let budget = Budget {
+            tokens: Some(1_000),
+            ..Budget::default()
+        };
+        Progress::new(limit, number(threshold), run_timeout, budget, "SUCCESS")
     }
 
     fn after(mut progress: Progress, outcomes: &[Outcome]) -> Step {
@@ -250,6 +287,29 @@ mod tests {
             after(progress(100, 3, timeout(100)), &[Continue; 100]),
             stopped(100)
         );
+    }
+
+    #[test]
+    fn a_budget_ends_the_run_after_success_and_threshold_and_before_the_limit() {
+        let next = |outcome, threshold| {
+            let mut progress = progress(1, threshold, None);
+            let usage = Usage {
+                input_tokens: 1_000,
+                ..Usage::default()
+            };
+            assert!(progress.is_used_up_with(&usage));
+            progress.spend(&usage);
+            progress.record(outcome, SECOND);
+            progress.next(SECOND, None)
+        };
+        let exhausted = Step::Stop(Reason::TokenBudget {
+            tokens: 1_000,
+            budget: 1_000,
+        });
+        assert_eq!(next(JobDone, 1), promised());
+        assert_eq!(next(failed(), 1), aborted(1));
+        assert_eq!(next(Failed(Failure::Budget), 1), exhausted);
+        assert_eq!(next(Continue, 1), exhausted);
     }
 
     #[test]

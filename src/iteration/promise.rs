@@ -63,6 +63,18 @@ pub fn scan(output: &Tail, rule: Rule) -> Promised {
     promised
 }
 
+/// Scans what the assistant said, in a stream of events that tells it apart from all else. `cut`: the beginning is missing.
+pub fn scan_words(words: &str, cut: bool, rule: Rule) -> Promised {
+    let text = plain_text(words.as_bytes());
+    if Tag::new(FAILURE, rule).is_promised(&text, cut) {
+        Promised::Failure
+    } else if Tag::new(rule.promise, rule).is_promised(&text, cut) {
+        Promised::Success
+    } else {
+        Promised::Nothing
+    }
+}
+
 /// Whether a prompt holds a tag that would count if an agent printed it just so.
 pub fn holds_bare_tag(prompt: &str, word: &str) -> bool {
     let tag = format!("<promise>{word}</promise>");

@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use memchr::memchr;
+
 use super::plain::plain_text;
 
 /// Where a piece of output was written to.
@@ -179,6 +181,39 @@ impl Tail {
         bytes
     }
 
+    /// The end of what is kept of both streams, in the order of arrival. It begins with a whole line if anything is missing
+    /// before it: half a secret is not recognised any more.
+    pub fn end(&self, most: usize) -> Vec<u8> {
+        /// No line that matters is longer, and no secret.
+        const LONGEST: usize = 16 << 10;
+        let from = self.kept.saturating_sub(most);
+        let mut bytes: Vec<u8> = self.slices(from..self.kept).flatten().copied().collect();
+        if from > 0 || self.truncated() {
+            let line_end = memchr(b'\n', &bytes[..bytes.len().min(LONGEST)]);
+            let begin = line_end.map_or(bytes.len().min(LONGEST), |at| at + 1);
+            bytes.drain(..begin);
+        }
+        bytes
+    }
+
+    /// The end of what is kept of one stream, as text.
+    pub fn end_of(&self, stream: Stream, most: usize) -> String {
+        let mut skip = self.length(stream).saturating_sub(most);
+        let mut bytes = Vec::new();
+        let mut start = 0;
+        for run in &self.runs {
+            if run.stream == stream {
+                let skipped = skip.min(run.length);
+                skip -= skipped;
+                for slice in self.slices(start + skipped..start + run.length) {
+                    bytes.extend_from_slice(slice);
+                }
+            }
+            start += run.length;
+        }
+        String::from_utf8_lossy(&plain_text(&bytes)).into_owned()
+    }
+
     fn length(&self, stream: Stream) -> usize {
         self.runs
             .iter()
@@ -252,6 +287,21 @@ mod tests {
         assert_eq!(tail.runs.len(), MOST_RUNS);
         assert_eq!(tail.kept(), MOST_RUNS);
         assert!(tail.truncated() && tail.is_cut(Stream::Stdout));
+    }
+
+    #[test]
+    fn an_end_begins_with_a_whole_line() {
+        let mut tail = Tail::new(20);
+        tail.push(Stream::Stdout, b"one\n");
+        tail.push(Stream::Stderr, b"two\n");
+        assert_eq!(tail.end(100), b"one\ntwo\n");
+        assert_eq!(tail.end(6), b"two\n");
+        assert_eq!(tail.end_of(Stream::Stdout, 2), "e\n");
+        tail.push(Stream::Stdout, b"a secret and more\nlast");
+        assert!(tail.truncated());
+        assert_eq!(tail.end(100), b"last");
+        tail.push(Stream::Stdout, &[b'x'; 20]);
+        assert_eq!(tail.end(100), b"");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use crate::config::{ProcedureInfo, Resolved};
+use crate::plan::Agent;
 
 pub fn list_text(procedures: &[ProcedureInfo]) -> String {
     let width = procedures
@@ -59,10 +60,12 @@ pub fn info_text(info: &ProcedureInfo, resolved: &Resolved) -> String {
         }
     }
     text.push_str("\nSettings:\n");
-    match &resolved.agent {
-        Ok(agent) => {
-            let (command, provenance) = (&agent.command.text, &agent.provenance);
-            writeln!(text, "  AI Command: {command} ({provenance})").ok();
+    match &resolved.agents {
+        Ok(agents) => {
+            for agent in agents {
+                let (command, provenance) = (&agent.command.text, &agent.provenance);
+                writeln!(text, "  AI Command: {command} ({provenance})").ok();
+            }
         }
         Err(error) => {
             let problem = error
@@ -105,7 +108,13 @@ pub fn info_json(info: &ProcedureInfo, resolved: &Resolved) -> Value {
             (key, json!({"value": value, "source": source}))
         })
         .collect();
-    let agent = resolved.agent.as_ref().ok();
+    let agents = resolved.agents.as_deref().unwrap_or_default();
+    let command = |agent: &Agent| {
+        json!({
+            "value": agent.command.text,
+            "source": agent.provenance,
+        })
+    };
     json!({
         "name": info.name,
         "display": info.display,
@@ -113,10 +122,8 @@ pub fn info_json(info: &ProcedureInfo, resolved: &Resolved) -> Value {
         "description": info.description,
         "source": info.source.to_string(),
         "phases": phases,
-        "ai_command": agent.map(|agent| json!({
-            "value": agent.command.text,
-            "source": agent.provenance,
-        })),
+        "ai_command": agents.first().map(command),
+        "fallbacks": agents.iter().skip(1).map(command).collect::<Value>(),
         "settings": settings,
     })
 }

@@ -24,18 +24,20 @@ impl Check {
 /// Configuration with provenance, checks, and, if all is well, the prompt and the command that would run it.
 pub fn dry_run(
     plan: &Plan,
-    agent: Option<&Agent>,
+    agents: &[Agent],
     checks: &[Check],
     prompt: Option<&str>,
     ready: &str,
 ) -> String {
     let mut text = format!("=== Dry-Run: {} ===\n\nConfiguration:\n", plan.procedure);
-    let command = match agent {
-        Some(agent) => format!("{} ({})", agent.command.text, agent.provenance),
-        None => "none".to_owned(),
-    };
     // Writing to a string cannot fail.
-    writeln!(text, "  AI Command: {command}").ok();
+    for agent in agents {
+        let (command, provenance) = (&agent.command.text, &agent.provenance);
+        writeln!(text, "  AI Command: {command} ({provenance})").ok();
+    }
+    if agents.is_empty() {
+        writeln!(text, "  AI Command: none").ok();
+    }
     for (name, value, source) in plan.settings() {
         writeln!(text, "  {name}: {value} ({source})").ok();
     }

@@ -9,11 +9,13 @@ use crate::plan::Limit;
 /// What happened, for machines. Output and the ticks of a running agent are not logged.
 pub(super) fn event_json(what: &What) -> Option<Value> {
     Some(match what {
-        What::Output { .. } => return None,
+        // Its file has the one, and the other tells nothing afterwards.
+        What::Shown { .. } | What::RawOutput { .. } | What::Waiting { .. } => return None,
         What::RunStarted {
             procedure,
             task_id,
             limit,
+            agent,
             command,
         } => json!({
             "event": "run_started",
@@ -23,6 +25,7 @@ pub(super) fn event_json(what: &What) -> Option<Value> {
                 Limit::Unlimited => Value::Null,
                 Limit::AtMost(limit) => limit.get().into(),
             },
+            "agent": agent,
             "command": command,
         }),
         What::IterationStarted { iteration } => {
@@ -37,14 +40,66 @@ pub(super) fn event_json(what: &What) -> Option<Value> {
         What::Running {
             iteration,
             phase,
+            tool,
             elapsed,
             since_output,
         } => json!({
             "event": "iteration_running",
             "iteration": iteration,
             "phase": phase,
+            "tool": tool,
             "elapsed_ms": elapsed.as_millis() as u64,
             "since_output_ms": since_output.as_millis() as u64,
+        }),
+        What::ToolUsed {
+            iteration,
+            name,
+            about,
+        } => json!({"event": "tool_used", "iteration": iteration, "tool": name, "about": about}),
+        What::NotUnderstood {
+            iteration,
+            expected,
+            read_as,
+        } => json!({
+            "event": "output_not_understood",
+            "iteration": iteration,
+            "expected": expected,
+            "read_as": read_as,
+        }),
+        What::UsageUnknown { iteration } => {
+            json!({"event": "usage_unknown", "iteration": iteration})
+        }
+        What::ContextFilling { iteration, percent } => {
+            json!({"event": "context_filling", "iteration": iteration, "percent": percent})
+        }
+        What::Limited {
+            iteration,
+            agent,
+            failure,
+            message,
+            wait,
+        } => json!({
+            "event": "iteration_limited",
+            "iteration": iteration,
+            "agent": agent,
+            "failure_class": failure.class(),
+            "said": message,
+            "wait_ms": wait.map(|(pause, _)| pause.as_millis() as u64),
+            "until": wait.map(|(_, until)| until.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()),
+        }),
+        What::AgentChanged {
+            iteration,
+            from,
+            to,
+            failure,
+            message,
+        } => json!({
+            "event": "agent_changed",
+            "iteration": iteration,
+            "from": from,
+            "to": to,
+            "failure_class": failure.class(),
+            "said": message,
         }),
         What::OutputTruncated {
             iteration,
@@ -85,6 +140,7 @@ pub(super) fn event_json(what: &What) -> Option<Value> {
         What::RunEnded {
             reason,
             stats,
+            spent,
             total,
         } => json!({
             "event": "run_ended",
@@ -97,6 +153,9 @@ pub(super) fn event_json(what: &What) -> Option<Value> {
             "max_ms": stats.max().as_millis() as u64,
             "mean_ms": stats.mean().as_millis() as u64,
             "stddev_ms": stats.stddev().as_millis() as u64,
+            "input_tokens": spent.has_tokens.then_some(spent.input_tokens),
+            "output_tokens": spent.has_tokens.then_some(spent.output_tokens),
+            "cost_usd": spent.cost_usd,
         }),
     })
 }
@@ -116,6 +175,7 @@ pub fn event_line(event: &Event) -> Option<String> {
 }
 
 fn completed_json(completed: &Completed) -> Value {
+    let usage = &completed.usage;
     let (outcome, failure) = match completed.outcome {
         Outcome::Continue => ("success", None),
         Outcome::JobDone => ("job_done", None),
@@ -125,6 +185,7 @@ fn completed_json(completed: &Completed) -> Value {
     json!({
         "event": "iteration_completed",
         "iteration": completed.iteration,
+        "agent": completed.agent,
         "outcome": outcome,
         "failure_class": failure.map(Failure::class),
         "failure": failure.map(|failure| failure.to_string()),
@@ -140,5 +201,15 @@ fn completed_json(completed: &Completed) -> Value {
         "consecutive_failures": completed.consecutive_failures,
         "failure_threshold": completed.failure_threshold,
         "last_lines": completed.last_lines,
+        "said": completed.message,
+        "summary": completed.summary,
+        "session": completed.session,
+        "input_tokens": usage.has_tokens.then_some(usage.input_tokens),
+        "output_tokens": usage.has_tokens.then_some(usage.output_tokens),
+        "cost_usd": usage.cost_usd,
+        "turns": usage.turns,
+        "tools": completed.tools,
+        "context_tokens": usage.context.map(|context| context.used),
+        "context_window": usage.context.and_then(|context| context.window),
     })
 }

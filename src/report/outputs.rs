@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use crate::error::Error;
 use crate::event::{Completed, Event, What};
-use crate::iteration::{Outcome, Stats, inert};
+use crate::iteration::{Outcome, Spent, Stats, inert};
 use crate::redact::Secrets;
 use crate::report::markdown::cut;
 use crate::status::{Reason, Status};
 
 /// The names of the outputs, in the order of action.yml.
-pub const NAMES: [&str; 12] = [
+pub const NAMES: [&str; 16] = [
     "status",
     "exit-code",
     "reason",
@@ -21,6 +21,10 @@ pub const NAMES: [&str; 12] = [
     "duration-seconds",
     "mean-seconds",
     "stddev-seconds",
+    "failure-class",
+    "cost-usd",
+    "input-tokens",
+    "output-tokens",
     "run-dir",
     "summary-file",
     "events-file",
@@ -48,6 +52,9 @@ pub struct Outputs {
     succeeded: u32,
     failed: u32,
     stats: Stats,
+    spent: Spent,
+    /// Why the last attempt failed, if it did.
+    failure_class: &'static str,
 }
 
 /// How it stands with the run.
@@ -72,6 +79,8 @@ impl Outputs {
             succeeded: 0,
             failed: 0,
             stats: Stats::default(),
+            spent: Spent::default(),
+            failure_class: "",
         }
     }
 
@@ -90,20 +99,31 @@ impl Outputs {
             }
             What::Interrupting { reason } => self.ended(reason),
             What::IterationCompleted(completed) => self.completed(completed),
+            What::Limited { failure, .. } | What::AgentChanged { failure, .. } => {
+                self.failure_class = failure.class();
+            }
             What::RunEnded {
                 reason,
                 stats,
+                spent,
                 total,
             } => {
                 self.ended(reason);
                 self.stats = **stats;
+                self.spent = **spent;
                 self.duration = *total;
             }
             What::IterationStarted { .. }
             | What::PromptReady { .. }
-            | What::Output { .. }
+            | What::Shown { .. }
             | What::PhaseAnnounced { .. }
+            | What::ToolUsed { .. }
             | What::Running { .. }
+            | What::RawOutput { .. }
+            | What::NotUnderstood { .. }
+            | What::UsageUnknown { .. }
+            | What::ContextFilling { .. }
+            | What::Waiting { .. }
             | What::OutputTruncated { .. }
             | What::LeftBehind { .. }
             | What::Survived { .. }
@@ -117,6 +137,11 @@ impl Outputs {
     }
 
     fn completed(&mut self, completed: &Completed) {
+        self.spent = completed.spent;
+        self.failure_class = match completed.outcome {
+            Outcome::Failed(failure) => failure.class(),
+            Outcome::Continue | Outcome::JobDone | Outcome::Interrupted => "",
+        };
         match completed.outcome {
             Outcome::Continue | Outcome::JobDone => self.succeeded += 1,
             Outcome::Failed(_) => self.failed += 1,
@@ -155,6 +180,10 @@ impl Outputs {
             0 => String::new(),
             _ => seconds(time),
         };
+        let tokens = |number: u64| match self.spent.has_tokens {
+            true => number.to_string(),
+            false => String::new(),
+        };
         let values = [
             status.to_owned(),
             exit_code.map_or_else(String::new, |code| code.to_string()),
@@ -165,6 +194,13 @@ impl Outputs {
             seconds(self.duration),
             measured(self.stats.mean()),
             measured(self.stats.stddev()),
+            self.failure_class.to_owned(),
+            // The sum of many decimals has too many of them.
+            self.spent
+                .cost_usd
+                .map_or_else(String::new, |cost| format!("{cost:.6}")),
+            tokens(self.spent.input_tokens),
+            tokens(self.spent.output_tokens),
             self.files.run_dir.clone(),
             self.files.summary_file.clone(),
             self.files.events_file.clone(),
@@ -226,6 +262,7 @@ mod tests {
             procedure: "build",
             task_id: "build",
             limit: Limit::Unlimited,
+            agent: "mine",
             command: "agent",
         };
         record(&mut outputs, 1_000, what);
@@ -233,15 +270,8 @@ mod tests {
     }
 
     fn completed(outputs: &mut Outputs, now: u64, milliseconds: u64, outcome: Outcome) {
-        let what = What::IterationCompleted(Completed {
-            iteration: 1,
-            outcome,
-            duration: Duration::from_millis(milliseconds),
-            consecutive_failures: 0,
-            failure_threshold: 3,
-            promise: "SUCCESS",
-            last_lines: Vec::new(),
-        });
+        let duration = Duration::from_millis(milliseconds);
+        let what = What::IterationCompleted(Box::new(Completed::of(1, outcome, duration)));
         record(outputs, now, what);
     }
 
@@ -251,6 +281,7 @@ mod tests {
         let what = What::RunEnded {
             reason,
             stats,
+            spent: &Spent::default(),
             total,
         };
         record(outputs, 99_000, what);
@@ -308,7 +339,7 @@ mod tests {
             .entries()
             .into_iter()
             .map(|(_, v)| v)
-            .skip(9)
+            .skip(13)
             .collect();
         assert_eq!(files, ["", "", ""]);
     }

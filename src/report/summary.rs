@@ -4,6 +4,7 @@
 //! Nothing in here grows with the number of iterations, and nothing foreign is more than text.
 
 mod chart;
+mod columns;
 mod heading;
 mod page;
 #[cfg(test)]
@@ -18,14 +19,16 @@ pub use self::heading::Heading;
 pub use self::unstarted::{refused, rehearsed};
 
 use self::chart::chart;
+use self::columns::Columns;
 use self::heading::Told;
 use self::page::Page;
 use super::markdown::{block, cut, sentence};
+use crate::agent::Usage;
 use crate::event::{Completed, Event, Moment, What};
-use crate::iteration::{Outcome, Stats};
+use crate::iteration::{Outcome, Spent, Stats};
 use crate::plan::Limit;
 use crate::status::{Reason, Status};
-use crate::units::{Count, Elapsed, Grouped};
+use crate::units::{Cost, Count, Elapsed, Grouped};
 
 /// How many iterations at the beginning and at the end of a run have a row.
 const FIRST_ROWS: usize = 50;
@@ -33,6 +36,9 @@ const LAST_ROWS: usize = 150;
 /// A table of more rows than this is folded.
 const MOST_OPEN_ROWS: usize = 20;
 const LAST_LINES: usize = 15;
+/// Of how many iterations the agent's own account is told, and up to how many are not folded.
+const MOST_ACCOUNTS: usize = 20;
+const MOST_OPEN_ACCOUNTS: usize = 3;
 /// How many settings, notes, protections and problems are told.
 const MOST_ITEMS: usize = 60;
 /// How many characters of a text are told, by its kind.
@@ -58,6 +64,11 @@ pub struct Summary {
     incidents: Incidents,
     /// How many notes have come up since it began.
     notes: usize,
+    spent: Spent,
+    /// The agents that worked, in the order of their first iteration.
+    agents: Vec<String>,
+    /// What the agent says it did, in the last iterations.
+    accounts: VecDeque<(u32, String)>,
 }
 
 #[derive(Debug)]
@@ -70,8 +81,11 @@ enum State {
 #[derive(Debug, Clone, Copy)]
 struct Row {
     iteration: u32,
+    /// Which of the agents it was.
+    agent: usize,
     outcome: Outcome,
     duration: Duration,
+    usage: Usage,
 }
 
 #[derive(Debug)]
@@ -89,6 +103,12 @@ struct Incidents {
     unseen: u32,
     truncated: u32,
     promises_ignored: u32,
+    limited: u32,
+    waited: Duration,
+    not_understood: u32,
+    usage_unknown: u32,
+    /// How full the context was at most, in percent.
+    fullest: u32,
 }
 
 impl Summary {
@@ -107,6 +127,9 @@ impl Summary {
             last_failure: None,
             incidents: Incidents::default(),
             notes: 0,
+            spent: Spent::default(),
+            agents: Vec::new(),
+            accounts: VecDeque::new(),
         }
     }
 
@@ -114,7 +137,11 @@ impl Summary {
         let incidents = &mut self.incidents;
         match &event.what {
             // These come by the thousand and change nothing.
-            What::Output { .. } | What::Running { .. } => return,
+            What::Shown { .. }
+            | What::ToolUsed { .. }
+            | What::RawOutput { .. }
+            | What::Waiting { .. }
+            | What::Running { .. } => return,
             What::RunStarted { limit, .. } => {
                 self.limit = *limit;
                 self.started = Some(event.at);
@@ -124,6 +151,31 @@ impl Summary {
             What::ProcessesUnseen { .. } => incidents.unseen += 1,
             What::OutputTruncated { .. } => incidents.truncated += 1,
             What::PromiseIgnored { .. } => incidents.promises_ignored += 1,
+            What::NotUnderstood { .. } => incidents.not_understood += 1,
+            What::UsageUnknown { .. } => incidents.usage_unknown += 1,
+            What::ContextFilling { percent, .. } => {
+                incidents.fullest = incidents.fullest.max(*percent);
+            }
+            What::Limited { wait, .. } => {
+                incidents.limited += 1;
+                incidents.waited += wait.map_or(Duration::ZERO, |(pause, _)| pause);
+            }
+            What::AgentChanged {
+                iteration,
+                from,
+                to,
+                failure,
+                message,
+            } => {
+                let class = failure.class();
+                let said = match message.is_empty() {
+                    true => String::new(),
+                    false => format!(" ({message})"),
+                };
+                self.note(&format!(
+                    "In iteration {iteration} {to} took over from {from}: {class}, {failure}{said}"
+                ));
+            }
             // What comes after the end does not change how it ended.
             What::Interrupting { reason } => {
                 if !matches!(self.state, State::Ended(..)) {
@@ -131,7 +183,13 @@ impl Summary {
                 }
             }
             What::IterationCompleted(completed) => self.completed(completed),
-            What::RunEnded { reason, total, .. } => {
+            What::RunEnded {
+                reason,
+                total,
+                spent,
+                ..
+            } => {
+                self.spent = **spent;
                 self.state = State::Ended((*reason).clone(), *total);
             }
             What::IterationStarted { .. }
@@ -156,10 +214,20 @@ impl Summary {
                 }
             }
         }
+        self.spent = completed.spent;
+        if let Some(summary) = &completed.summary {
+            if self.accounts.len() == MOST_ACCOUNTS {
+                self.accounts.pop_front();
+            }
+            let summary = sentence(&cut(summary, LONGEST_SENTENCE));
+            self.accounts.push_back((completed.iteration, summary));
+        }
         let row = Row {
             iteration: completed.iteration,
+            agent: self.agent(completed.agent),
             outcome: completed.outcome,
             duration: completed.duration,
+            usage: completed.usage,
         };
         if self.first.len() < FIRST_ROWS {
             self.first.push(row);
@@ -169,6 +237,16 @@ impl Summary {
             self.last.pop_front();
         }
         self.last.push_back(row);
+    }
+
+    fn agent(&mut self, name: &str) -> usize {
+        match self.agents.iter().position(|known| known == name) {
+            Some(agent) => agent,
+            None => {
+                self.agents.push(name.to_owned());
+                self.agents.len() - 1
+            }
+        }
     }
 
     /// Something that a person should know has come up since.
@@ -197,6 +275,7 @@ impl Summary {
         if !is_success {
             self.tell_last_failure(&mut page, true);
         }
+        self.tell_accounts(&mut page);
         let rows: Vec<Row> = self.first.iter().chain(&self.last).copied().collect();
         page.add(&self.statistics());
         page.add(&chart(&rows, self.recorded()).unwrap_or_default());
@@ -263,7 +342,26 @@ impl Summary {
                 .ok()
             }
         };
+        let tokens = Grouped(self.spent.tokens());
+        match (self.spent.has_tokens, self.spent.cost_usd) {
+            (true, Some(cost)) => write!(facts, " Used **{tokens} tokens, {}**.", Cost(cost)).ok(),
+            (true, None) => write!(facts, " Used **{tokens} tokens**.").ok(),
+            (false, Some(cost)) => write!(facts, " Cost **{}**.", Cost(cost)).ok(),
+            (false, None) => None,
+        };
         facts
+    }
+
+    /// What the agent says it did. It may be wrong: that is why it is called what it says.
+    fn tell_accounts(&self, page: &mut Page) {
+        let mut list = String::new();
+        for (iteration, account) in self.accounts.iter().rev() {
+            writeln!(list, "- **Iteration {iteration}**: {account}").ok();
+        }
+        if !list.is_empty() {
+            let open = self.accounts.len() <= MOST_OPEN_ACCOUNTS;
+            page.fold("What the agent says it did", open, &list);
+        }
     }
 
     fn statistics(&self) -> String {
@@ -319,7 +417,8 @@ impl Summary {
         if rows.is_empty() {
             return;
         }
-        let mut table = "| iteration | outcome | duration |\n|---:|---|---:|\n".to_owned();
+        let columns = Columns::of(rows, &self.agents);
+        let mut table = columns.heading();
         let left_out = self.recorded() as usize - rows.len();
         for (index, row) in rows.iter().enumerate() {
             if index == FIRST_ROWS && left_out > 0 {
@@ -330,13 +429,7 @@ impl Summary {
                 )
                 .ok();
             }
-            let (number, duration) = (row.iteration, Elapsed(row.duration));
-            writeln!(
-                table,
-                "| {number} | {} | {duration} |",
-                outcome(row.outcome)
-            )
-            .ok();
+            table.push_str(&columns.row(row));
         }
         if rows.len() > MOST_OPEN_ROWS {
             let total = Grouped(self.recorded().into());
@@ -389,6 +482,35 @@ impl Incidents {
                 ),
             ),
             (
+                self.not_understood > 0,
+                format!(
+                    "⚠️ The agent's output was not in its format {}, and read as something else",
+                    times(self.not_understood)
+                ),
+            ),
+            (
+                self.usage_unknown > 0,
+                format!(
+                    "⚠️ The agent did not tell what it used up {}: the budget does not cover that",
+                    times(self.usage_unknown)
+                ),
+            ),
+            (
+                self.fullest > 0,
+                format!(
+                    "⚠️ The model's context was up to {} % full; models get worse above 60 %",
+                    self.fullest
+                ),
+            ),
+            (
+                self.limited > 0,
+                format!(
+                    "The provider limited the rate or was overloaded {}; waited {} in all",
+                    times(self.limited),
+                    Elapsed(self.waited)
+                ),
+            ),
+            (
                 self.left_behind > 0,
                 format!(
                     "Ended {} that the agent left behind",
@@ -419,15 +541,6 @@ fn sign(status: Status) -> &'static str {
         Status::MaxIters => "🔁",
         Status::Exhausted => "⏰",
         Status::Interrupted => "🛑",
-    }
-}
-
-fn outcome(outcome: Outcome) -> String {
-    match outcome {
-        Outcome::Continue => "✅ success".to_owned(),
-        Outcome::JobDone => "✅ success, the agent promised that all is done".to_owned(),
-        Outcome::Failed(failure) => format!("❌ failure: {failure}"),
-        Outcome::Interrupted => "🛑 interrupted".to_owned(),
     }
 }
 

@@ -6,12 +6,13 @@ use std::time::Duration;
 use tracing::Level;
 
 use super::json::event_json;
+use crate::agent::Usage;
 use crate::config::Phase;
 use crate::event::{Completed, Event, Moment, What};
-use crate::iteration::{Outcome, SafeForTerminal, Stats};
+use crate::iteration::{Failure, Outcome, SafeForTerminal, Spent, Stats};
 use crate::plan::Limit;
 use crate::status::{Reason, Status};
-use crate::units::{Count, Elapsed, Size};
+use crate::units::{Cost, Count, Elapsed, Grouped, Size};
 
 /// How long nothing may be heard of a running iteration where there is no status line.
 const HEARTBEAT: Duration = Duration::from_secs(60);
@@ -151,13 +152,25 @@ impl<Out: Write> Terminal<Out> {
                 let name = self.name(*iteration);
                 report.line(Level::INFO, format!("{name} starting..."));
             }
-            What::Output { bytes, .. } => self.show(bytes),
+            What::Shown { text } => self.show(text),
+            What::RawOutput { .. } => {}
             What::Running {
                 iteration,
                 phase,
+                tool,
                 elapsed,
                 since_output,
-            } => self.running(*iteration, *phase, *elapsed, *since_output, report),
+            } => {
+                let doing = doing(*phase, *tool);
+                self.running(*iteration, &doing, *elapsed, *since_output, report);
+            }
+            What::Waiting { iteration, left } => {
+                if self.has_status_line {
+                    let name = self.name(*iteration);
+                    let message = format!("{name} waits for the provider, {} left", whole(*left));
+                    report.status = Some(Some(message));
+                }
+            }
             What::Interrupting { reason } => {
                 report.status = Some(None);
                 let again = if self.has_status_line {
@@ -171,10 +184,17 @@ impl<Out: Write> Terminal<Out> {
             What::RunEnded {
                 reason,
                 stats,
+                spent,
                 total,
-            } => ended(reason, stats, *total, report),
+            } => ended(reason, stats, spent, *total, report),
             What::PromptReady { iteration, .. }
             | What::PhaseAnnounced { iteration, .. }
+            | What::ToolUsed { iteration, .. }
+            | What::NotUnderstood { iteration, .. }
+            | What::UsageUnknown { iteration }
+            | What::ContextFilling { iteration, .. }
+            | What::Limited { iteration, .. }
+            | What::AgentChanged { iteration, .. }
             | What::OutputTruncated { iteration, .. }
             | What::LeftBehind { iteration, .. }
             | What::Survived { iteration, .. }
@@ -198,14 +218,29 @@ impl<Out: Write> Terminal<Out> {
             }
             Outcome::Failed(failure) => {
                 let (count, of) = (completed.consecutive_failures, completed.failure_threshold);
-                let outcome = format!("(failure, consecutive: {count}/{of}): {failure}");
+                let class = failure.class();
+                let outcome = format!("(failure, consecutive: {count}/{of}): {class}: {failure}");
                 (Level::WARN, outcome)
             }
             Outcome::Interrupted => (Level::WARN, "(interrupted)".to_owned()),
         };
         let name = self.name(completed.iteration);
         let duration = Elapsed(completed.duration);
-        report.line(level, format!("{name} completed in {duration} {outcome}"));
+        let usage = used(&completed.usage);
+        let message = match &completed.message {
+            Some(message) => format!(": {message}"),
+            None => String::new(),
+        };
+        report.line(
+            level,
+            format!("{name} completed in {duration} {outcome}{message}{usage}"),
+        );
+        if let Some(hint) = hint(completed.outcome) {
+            report.continuation(Level::WARN, format!("Hint: {hint}"));
+        }
+        for line in completed.summary.iter().flat_map(|summary| summary.lines()) {
+            report.continuation(Level::INFO, format!("> {line}"));
+        }
         // What was shown while it ran need not be shown again.
         if self.output.is_none() && !completed.last_lines.is_empty() {
             report.continuation(Level::WARN, "The agent's last lines:");
@@ -218,17 +253,13 @@ impl<Out: Write> Terminal<Out> {
     fn running(
         &mut self,
         iteration: u32,
-        phase: Option<Phase>,
+        doing: &str,
         elapsed: Duration,
         since_output: Duration,
         report: &mut Report,
     ) {
-        let phase = match phase {
-            Some(phase) => format!("phase {}, ", phase.heading()),
-            None => String::new(),
-        };
         let message = format!(
-            "{} running for {}, {phase}last output {} ago",
+            "{} running for {}, {doing}last output {} ago",
             self.name(iteration),
             whole(elapsed),
             whole(since_output)
@@ -278,6 +309,53 @@ impl<Out: Write> Terminal<Out> {
     }
 }
 
+/// What the agent is at, as far as it tells.
+fn doing(phase: Option<Phase>, tool: Option<&str>) -> String {
+    let phase = phase.map(|phase| format!("phase {}, ", phase.heading()));
+    let tool = tool.map(|tool| format!("tool {tool}, "));
+    phase.unwrap_or_default() + &tool.unwrap_or_default()
+}
+
+/// What an iteration used up, for the end of its line.
+fn used(usage: &Usage) -> String {
+    let mut parts = Vec::new();
+    if usage.has_tokens {
+        let tokens = usage.input_tokens.saturating_add(usage.output_tokens);
+        parts.push(format!("{} tokens", Grouped(tokens)));
+    }
+    parts.extend(usage.cost_usd.map(|cost| Cost(cost).to_string()));
+    parts.extend(
+        usage
+            .context_percent()
+            .map(|percent| format!("context {percent} %")),
+    );
+    match parts.is_empty() {
+        true => String::new(),
+        false => format!(" [{}]", parts.join(", ")),
+    }
+}
+
+/// What can be done about a failure that a person has to mend.
+fn hint(outcome: Outcome) -> Option<&'static str> {
+    match outcome {
+        Outcome::Failed(Failure::Denied) => Some(
+            "the command line lacks the flag that lets the agent work without asking; the built-in aliases have it (`rooda agents`)",
+        ),
+        Outcome::Failed(Failure::Nothing) => {
+            Some("was the prompt read? The AI command must take it on standard input")
+        }
+        Outcome::Failed(_) | Outcome::Continue | Outcome::JobDone | Outcome::Interrupted => None,
+    }
+}
+
+/// The CLI's own words in brackets, if there are any.
+fn quoted(message: &str) -> String {
+    match message.is_empty() {
+        true => String::new(),
+        false => format!(" ({message})"),
+    }
+}
+
 /// What else happened in an iteration, in a few words.
 fn notice(what: &What) -> Option<(Level, String)> {
     Some(match what {
@@ -286,6 +364,56 @@ fn notice(what: &What) -> Option<(Level, String)> {
             (Level::DEBUG, format!("prompt assembled, {size}"))
         }
         What::PhaseAnnounced { phase, .. } => (Level::DEBUG, format!("phase {}", phase.heading())),
+        What::ToolUsed { name, about, .. } => (Level::DEBUG, format!("tool {name}: {about}")),
+        What::NotUnderstood {
+            expected, read_as, ..
+        } => {
+            let notice = format!(
+                "the agent's output is not what the format `{expected}` says; it was read as {read_as}"
+            );
+            (Level::WARN, notice)
+        }
+        What::UsageUnknown { .. } => {
+            let notice = "the agent did not tell what it used up: the budget does not cover it";
+            (Level::WARN, notice.to_owned())
+        }
+        What::ContextFilling { percent, .. } => {
+            let notice = format!(
+                "the context was {percent} % full; models get worse above 60 %: give it smaller tasks"
+            );
+            (Level::WARN, notice)
+        }
+        What::Limited {
+            agent,
+            failure,
+            message,
+            wait,
+            ..
+        } => {
+            let class = failure.class();
+            let message = quoted(message);
+            let notice = match wait {
+                Some((pause, until)) => format!(
+                    "{class}: {agent}: {failure}{message}; waiting {} until {} UTC, then trying again",
+                    whole(*pause),
+                    until.strftime("%H:%M:%S")
+                ),
+                None => format!("{class}: {agent}: {failure}{message}; not waiting any longer"),
+            };
+            (Level::WARN, notice)
+        }
+        What::AgentChanged {
+            from,
+            to,
+            failure,
+            message,
+            ..
+        } => {
+            let class = failure.class();
+            let message = quoted(message);
+            let notice = format!("{class}: {from}: {failure}{message}; {to} takes over");
+            (Level::WARN, notice)
+        }
         What::OutputTruncated { kept, total, .. } => {
             let (kept, total) = (Size(*kept), Size(*total));
             let notice = format!(
@@ -319,9 +447,9 @@ fn notice(what: &What) -> Option<(Level, String)> {
     })
 }
 
-fn ended(reason: &Reason, stats: &Stats, total: Duration, report: &mut Report) {
+fn ended(reason: &Reason, stats: &Stats, spent: &Spent, total: Duration, report: &mut Report) {
     report.status = Some(None);
-    let total = Elapsed(total);
+    let total = format!("{}{}", Elapsed(total), spent_so_far(spent));
     let iterations = Count(stats.count().into(), "iteration");
     let (level, message) = match reason.status() {
         // The work may be unfinished: a quiet log tells that too.
@@ -342,6 +470,14 @@ fn ended(reason: &Reason, stats: &Stats, total: Duration, report: &mut Report) {
     }
 }
 
+fn spent_so_far(spent: &Spent) -> String {
+    let tokens = spent
+        .has_tokens
+        .then(|| format!(", {} tokens", Grouped(spent.tokens())));
+    let cost = spent.cost_usd.map(|cost| format!(", {}", Cost(cost)));
+    tokens.unwrap_or_default() + &cost.unwrap_or_default()
+}
+
 /// Whether the agent has stopped talking when this is told, or is about to.
 fn interrupts_output(what: &What) -> bool {
     matches!(
@@ -351,6 +487,11 @@ fn interrupts_output(what: &What) -> bool {
             | What::Survived { .. }
             | What::ProcessesUnseen { .. }
             | What::PromiseIgnored { .. }
+            | What::NotUnderstood { .. }
+            | What::UsageUnknown { .. }
+            | What::ContextFilling { .. }
+            | What::Limited { .. }
+            | What::AgentChanged { .. }
             | What::Interrupting { .. }
             | What::IterationCompleted { .. }
     )
@@ -368,7 +509,6 @@ fn whole(duration: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::iteration::Stream;
     use jiff::Timestamp;
     use std::num::NonZeroU32;
 
@@ -385,6 +525,7 @@ mod tests {
         let what = What::Running {
             iteration: 1,
             phase: (seconds > 100).then_some(Phase::Act),
+            tool: (seconds > 150).then_some("Bash"),
             elapsed: Duration::from_secs(seconds),
             since_output: Duration::from_secs(since_output),
         };
@@ -397,6 +538,7 @@ mod tests {
             procedure: "build",
             task_id: "build",
             limit: NonZeroU32::new(3).map_or(Limit::Unlimited, Limit::AtMost),
+            agent: "mine",
             command: "agent",
         };
         terminal.report(&event(0, started));
@@ -427,7 +569,7 @@ mod tests {
             [
                 "60: Iteration 1/3 running for 1m00s, last output 1m00s ago",
                 "120: Iteration 1/3 running for 2m00s, phase ACT, last output 50s ago",
-                "180: Iteration 1/3 running for 3m00s, phase ACT, last output 40s ago",
+                "180: Iteration 1/3 running for 3m00s, phase ACT, tool Bash, last output 40s ago",
             ]
         );
         // The next iteration has a minute of its own.
@@ -449,10 +591,7 @@ mod tests {
     #[test]
     fn only_what_comes_after_the_output_ends_its_line() {
         let mut terminal = terminal(false);
-        let output = What::Output {
-            stream: Stream::Stdout,
-            bytes: b"half",
-        };
+        let output = What::Shown { text: b"half" };
         terminal.report(&event(1, output));
         let phase = Phase::Act;
         let iteration = 1;

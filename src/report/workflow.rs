@@ -87,13 +87,21 @@ impl<T: FnMut() -> String> Workflow<T> {
                 self.is_grouped = true;
                 text
             }
-            What::Output { bytes, .. } if self.shows_output => self.before_output(bytes),
+            What::Shown { text } if self.shows_output => self.before_output(text),
             // The line that tells how it went is seen without unfolding anything.
             What::IterationCompleted(_) | What::RunEnded { .. } => self.close(),
-            What::Output { .. }
+            What::Shown { .. }
             | What::PromptReady { .. }
             | What::PhaseAnnounced { .. }
+            | What::ToolUsed { .. }
             | What::Running { .. }
+            | What::RawOutput { .. }
+            | What::NotUnderstood { .. }
+            | What::UsageUnknown { .. }
+            | What::ContextFilling { .. }
+            | What::Limited { .. }
+            | What::Waiting { .. }
+            | What::AgentChanged { .. }
             | What::OutputTruncated { .. }
             | What::LeftBehind { .. }
             | What::Survived { .. }
@@ -111,13 +119,22 @@ impl<T: FnMut() -> String> Workflow<T> {
                 reason,
                 stats,
                 total,
+                ..
             } => self.ended(reason, stats, Elapsed(*total)),
             What::RunStarted { .. }
             | What::IterationStarted { .. }
             | What::PromptReady { .. }
-            | What::Output { .. }
+            | What::Shown { .. }
             | What::PhaseAnnounced { .. }
+            | What::ToolUsed { .. }
             | What::Running { .. }
+            | What::RawOutput { .. }
+            | What::NotUnderstood { .. }
+            | What::UsageUnknown { .. }
+            | What::ContextFilling { .. }
+            | What::Limited { .. }
+            | What::Waiting { .. }
+            | What::AgentChanged { .. }
             | What::OutputTruncated { .. }
             | What::LeftBehind { .. }
             | What::Survived { .. }
@@ -191,7 +208,9 @@ impl<T: FnMut() -> String> Workflow<T> {
         }
         let mut message = failure.to_string();
         let says_something = |line: &&String| line.contains(char::is_alphanumeric);
-        if let Some(line) = completed.last_lines.iter().rfind(says_something) {
+        let said = completed.message.as_ref();
+        let said = said.or_else(|| completed.last_lines.iter().rfind(says_something));
+        if let Some(line) = said {
             message.push_str(": ");
             message.push_str(&self.said(line));
         }

@@ -127,6 +127,13 @@ fn procedures_aliases_and_fragments() {
         "ai_cmd_aliases:\n  mine: {command: 5}",
         "ai_cmd_aliases:\n  mine: {command: 'a \"b'}",
         "ai_cmd_aliases:\n  '': my-agent",
+        "ai_cmd_aliases:\n  'a, b': my-agent",
+        "ai_cmd_aliases:\n  mine: {command: my-agent, format: xml}",
+        "ai_cmd_aliases:\n  mine: {command: my-agent, npm: '-g evil'}",
+        "ai_cmd_aliases:\n  mine: {command: my-agent, env: MY_KEY}",
+        "ai_cmd_aliases:\n  mine: {command: my-agent, env: [MY-KEY]}",
+        "ai_cmd_aliases:\n  mine: {command: my-agent, env: [GITHUB_TOKEN]}",
+        "ai_cmd_aliases:\n  mine: {command: my-agent, env: [GH_TOKEN]}",
         "procedures:\n  mine:\n    act:\n      - path: x.md\n        content: y",
         "procedures:\n  mine:\n    act:\n      - parameters: {a: 1}",
         "procedures:\n  mine:\n    act: []",
@@ -303,7 +310,7 @@ fn an_alias_says_who_named_it_and_who_defines_it() {
     let by_flag = |alias| build(&sandbox).args(["--ai-cmd-alias", alias]);
     assert_eq!(
         told(by_flag("claude")),
-        "claude -p --dangerously-skip-permissions (cli: --ai-cmd-alias \"claude\" → built-in alias)"
+        "claude -p --dangerously-skip-permissions --output-format stream-json --verbose (cli: --ai-cmd-alias \"claude\" → built-in alias)"
     );
     sandbox.config("ai_cmd_aliases: {claude: mine, other: {command: theirs --yes}}");
     assert_eq!(
@@ -317,7 +324,7 @@ fn an_alias_says_who_named_it_and_who_defines_it() {
     sandbox.config("procedures: {build: {ai_cmd_alias: codex}}");
     assert_eq!(
         told(build(&sandbox)),
-        "codex exec --dangerously-bypass-approvals-and-sandbox - \
+        "codex exec --json --dangerously-bypass-approvals-and-sandbox - \
          (workspace: ./rooda-config.yml \"codex\" → built-in alias)"
     );
 }
@@ -623,6 +630,10 @@ fn every_key_can_be_set_in_every_place_and_says_so() {
         ("iteration_timeout", "44s"),
         ("idle_timeout", "44s"),
         ("run_timeout", "44s"),
+        ("max_cost_usd", "44.5"),
+        ("max_tokens", "44"),
+        ("budget_required", "true"),
+        ("rate_limit_patience", "44s"),
         ("kill_grace", "44s"),
         ("max_output_buffer", "44MB"),
         ("failure_threshold", "44"),
@@ -643,6 +654,7 @@ fn every_key_can_be_set_in_every_place_and_says_so() {
             "iteration_mode" | "default_max_iterations" => "Max Iterations",
             "ai_cmd" | "ai_cmd_alias" => "AI Command",
             "show_ai_output" => "Show AI Output",
+            "max_cost_usd" => "Max Cost USD",
             key => &key
                 .split('_')
                 .map(|word| word[..1].to_uppercase() + &word[1..])

@@ -5,7 +5,6 @@ use std::fs;
 use std::path::Path;
 
 use clap::{CommandFactory, Parser};
-use rooda::agent::KNOWN;
 use rooda::cli::{Cli, SUBCOMMANDS};
 use rooda::config::{KEYS, Source, builtin_layers, read_layer};
 use rooda::error::ErrorKind;
@@ -162,8 +161,8 @@ fn the_flags_are_those_of_the_program() {
 
     let mut others: BTreeSet<String> = OTHERS.map(str::to_owned).into();
     for layer in builtin_layers().unwrap() {
-        for command in layer.settings.aliases.values() {
-            others.extend(long_flags(&command.text));
+        for alias in layer.settings.aliases.values() {
+            others.extend(long_flags(&alias.command.text));
         }
     }
     let unknown: Vec<_> = told
@@ -246,22 +245,27 @@ fn procedures_and_aliases_are_those_of_the_program() {
             row(&rows, name);
             procedures += 1;
         }
-        for (name, command) in &layer.settings.aliases {
+        for (name, alias) in &layer.settings.aliases {
             let told = row(table(&rows, "alias"), name)[1];
-            assert_eq!(told, format!("`{}`", command.text), "{name}");
+            assert_eq!(told, format!("`{}`", alias.command.text), "{name}");
         }
     }
     assert_eq!(table(&rows, "procedure").len(), procedures);
     let agents = table(&rows, "agent");
-    assert_eq!(agents.len(), KNOWN.len());
-    for known in &KNOWN {
-        let told = row(agents, known.program);
-        let npm = known.npm.map(|package| format!("`{package}`"));
+    let aliases: Vec<_> = layers
+        .iter()
+        .flat_map(|layer| &layer.settings.aliases)
+        .collect();
+    assert_eq!(agents.len(), aliases.len());
+    for (name, alias) in aliases {
+        let told = row(agents, name);
+        let npm = alias.npm.as_ref().map(|package| format!("`{package}`"));
         assert!(
             told[1].starts_with(npm.as_deref().unwrap_or("no:")),
             "{told:?}"
         );
-        let keys: Vec<String> = known.keys.iter().map(|key| format!("`{key}`")).collect();
+        let keys = alias.env.iter().flatten().map(|key| format!("`{key}`"));
+        let keys: Vec<String> = keys.collect();
         assert!(told[2].starts_with(&keys.join(", ")), "{told:?}");
     }
 }

@@ -55,7 +55,7 @@ fn the_built_in_procedure_with_a_built_in_alias() {
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran}");
     for line in [
         "=== Dry-Run: build ===",
-        "  AI Command: claude -p --dangerously-skip-permissions (cli: --ai-cmd-alias \"claude\" → built-in alias)",
+        "  AI Command: claude -p --dangerously-skip-permissions --output-format stream-json --verbose (cli: --ai-cmd-alias \"claude\" → built-in alias)",
         "  Max Iterations: 5 (built-in)",
         "  Iteration Timeout: none (built-in)",
         "  Max Output Buffer: 10MB (built-in)",

@@ -13,7 +13,7 @@ fn the_matrix_row_by_row() {
     let both = &format!("{SUCCESS}\n{FAILURE}");
     let both_turned = &format!("{FAILURE}\n{SUCCESS}");
     let on_stderr = &format!("{SUCCESS}\neprint <promise>FAILURE</promise>");
-    let reported = "(failure, consecutive: 1/1): the agent promised FAILURE";
+    let reported = "(failure, consecutive: 1/1): reported: the agent promised FAILURE";
     let done = "(success, promised \"SUCCESS\")";
     let rows = [
         (0, "print nothing special", 2, "(success)"),
@@ -26,7 +26,7 @@ fn the_matrix_row_by_row() {
             3,
             "print nothing special",
             1,
-            "(failure, consecutive: 1/1): the agent exited with code 3",
+            "(failure, consecutive: 1/1): process: the agent exited with code 3",
         ),
         (3, SUCCESS, 0, done),
         (3, FAILURE, 1, reported),
@@ -164,7 +164,7 @@ fn a_crash_is_told_by_the_name_of_its_signal() {
         .build(script, ["-n", "1", "--failure-threshold", "1"])
         .run();
     assert_eq!(ran.code, Some(1), "{ran}");
-    let line = "(failure, consecutive: 1/1): the agent was killed by SIGSEGV\n  \
+    let line = "(failure, consecutive: 1/1): process: the agent was killed by SIGSEGV\n  \
                 The agent's last lines:\n  | half an answ\n";
     assert!(ran.log().contains(line), "{ran}");
 }

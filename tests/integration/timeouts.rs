@@ -34,7 +34,7 @@ fn an_agent_that_does_not_want_to_end_is_killed_after_the_grace() {
     assert!(ran.elapsed < Duration::from_secs(5), "{:?}", ran.elapsed);
     assert!(
         ran.log()
-            .contains("(failure, consecutive: 1/3): timed out after 1s\n"),
+            .contains("(failure, consecutive: 1/3): timeout: timed out after 1s\n"),
         "{ran}"
     );
 }
@@ -47,7 +47,7 @@ fn timeouts_count_as_failures() {
     assert_eq!(ran.code, Some(1), "{ran}");
     assert!(
         ran.log()
-            .contains("(failure, consecutive: 2/2): timed out after 200ms\n"),
+            .contains("(failure, consecutive: 2/2): timeout: timed out after 200ms\n"),
         "{ran}"
     );
     assert!(
@@ -66,7 +66,7 @@ fn a_silent_agent_is_ended() {
     assert_eq!(ran.code, Some(2), "{ran}");
     assert!(
         ran.log()
-            .contains("(failure, consecutive: 1/3): no output for 500ms\n"),
+            .contains("(failure, consecutive: 1/3): idle: no output for 500ms\n"),
         "{ran}"
     );
 }
@@ -87,7 +87,7 @@ fn the_run_timeout_cuts_an_iteration() {
     let sandbox = Sandbox::new();
     let ran = sandbox.build("hang", ["--run-timeout", "600ms"]).run();
     assert_eq!(ran.code, Some(4), "{ran}");
-    let end = "Iteration 1/5 completed in [ELAPSED] (failure, consecutive: 1/3): cut off by the run timeout of 600ms\n\
+    let end = "Iteration 1/5 completed in [ELAPSED] (failure, consecutive: 1/3): timeout: cut off by the run timeout of 600ms\n\
                [TIME] Reached run timeout: 600ms (1 iteration completed, total: [ELAPSED])\n";
     assert!(ran.log().contains(end), "{ran}");
 }

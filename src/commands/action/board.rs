@@ -1,16 +1,24 @@
 //! Everything that GitHub shows of a run: log, annotations, job summary, outputs, and the files of the run directory.
 
+use std::collections::VecDeque;
+
 use super::super::World;
 use crate::action::{FailOn, Job};
 use crate::error::{Error, ErrorKind};
 use crate::event::{Completed, Event, What};
 use crate::host::{self, CommandFile, CommandFiles, RunDir, RunnerFiles, Sink};
+use crate::iteration::Tail;
 use crate::redact::Secrets;
 use crate::report::summary::{refused, rehearsed};
 use crate::report::workflow::{add_mask, end_group, error, group, refusal, resume, stop_commands};
 use crate::report::{Heading, Outputs, RunFiles, Summary, Terminal, Workflow, event_line, say};
 use crate::signal::Signal;
 use crate::status::{Reason, Status};
+
+/// How much is kept of what agents print: of one, and of all, and of how many.
+const MOST_OF_AN_OUTPUT: usize = 10 << 20;
+const MOST_OF_ALL_OUTPUTS: usize = 100 << 20;
+const MOST_OUTPUTS: usize = 1_000;
 
 const SUMMARY: &str = "summary.md";
 const EVENTS: &str = "events.jsonl";
@@ -36,6 +44,9 @@ pub(super) struct Board<'a> {
     is_interrupted: bool,
     /// What was odd before the loop began. It stands in the summary.
     notes: Vec<String>,
+    /// The outputs of iterations that are kept, the oldest first, and how large they are together.
+    kept_outputs: VecDeque<(String, usize)>,
+    kept_bytes: usize,
 }
 
 /// Those that turn the events of a loop into a log.
@@ -85,6 +96,8 @@ impl<'a> Board<'a> {
             mid_line: false,
             is_interrupted: false,
             notes,
+            kept_outputs: VecDeque::new(),
+            kept_bytes: 0,
         };
         // A container that is killed from here on leaves that it was.
         board.publish();
@@ -178,17 +191,53 @@ impl<'a> Board<'a> {
 
     pub(super) fn report(&mut self, event: &Event) {
         // Half a secret is not recognised any more, so it goes before anything is cut.
-        match &event.what {
-            What::IterationCompleted(completed) => {
-                let hide = |line: &String| self.secrets.redact(line).into_owned();
-                let completed = Completed {
-                    last_lines: completed.last_lines.iter().map(hide).collect(),
-                    ..*completed
-                };
-                let what = What::IterationCompleted(completed);
-                self.tell(&Event { at: event.at, what });
+        let hide = |text: &str| self.secrets.redact(text).into_owned();
+        let what = match &event.what {
+            What::IterationCompleted(completed) => What::IterationCompleted(Box::new(Completed {
+                last_lines: completed.last_lines.iter().map(|line| hide(line)).collect(),
+                message: completed.message.as_deref().map(hide),
+                summary: completed.summary.as_deref().map(hide),
+                session: completed.session.as_deref().map(hide),
+                ..**completed
+            })),
+            What::RawOutput {
+                iteration,
+                attempt,
+                output,
+            } => {
+                self.keep_output(*iteration, *attempt, output);
+                return;
             }
-            _ => self.tell(event),
+            _ => return self.tell(event),
+        };
+        self.tell(&Event { at: event.at, what });
+    }
+
+    /// Keeps what the agent printed, for whoever wants to know exactly. The oldest goes when it becomes too much.
+    fn keep_output(&mut self, iteration: u32, attempt: u32, output: &Tail) {
+        let Some(run_dir) = &mut self.run_dir else {
+            return;
+        };
+        let name = match attempt {
+            1 => format!("iteration-{iteration}.log"),
+            attempt => format!("iteration-{iteration}-{attempt}.log"),
+        };
+        let mut hidden = self.secrets.stream();
+        let mut bytes = hidden.feed(&output.end(MOST_OF_AN_OUTPUT)).into_owned();
+        bytes.extend(hidden.finish());
+        let length = bytes.len();
+        if let Err(error) = run_dir.write(&name, &bytes) {
+            tracing::warn!("cannot write to the run directory: {error}");
+            return;
+        }
+        self.kept_outputs.push_back((name, length));
+        self.kept_bytes += length;
+        while self.kept_bytes > MOST_OF_ALL_OUTPUTS || self.kept_outputs.len() > MOST_OUTPUTS {
+            let Some((name, length)) = self.kept_outputs.pop_front() else {
+                return;
+            };
+            self.kept_bytes -= length;
+            run_dir.remove(&name).ok();
         }
     }
 
@@ -311,13 +360,21 @@ fn is_news(what: &What) -> bool {
     match what {
         What::RunStarted { .. }
         | What::IterationCompleted(_)
+        | What::Limited { .. }
+        | What::AgentChanged { .. }
         | What::Interrupting { .. }
         | What::RunEnded { .. } => true,
         What::IterationStarted { .. }
         | What::PromptReady { .. }
-        | What::Output { .. }
+        | What::Shown { .. }
         | What::PhaseAnnounced { .. }
+        | What::ToolUsed { .. }
         | What::Running { .. }
+        | What::RawOutput { .. }
+        | What::NotUnderstood { .. }
+        | What::UsageUnknown { .. }
+        | What::ContextFilling { .. }
+        | What::Waiting { .. }
         | What::OutputTruncated { .. }
         | What::LeftBehind { .. }
         | What::Survived { .. }

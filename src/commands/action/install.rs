@@ -1,20 +1,23 @@
 //! What is brought in before the loop: the `setup` script, and the agent's own program.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use super::board::Board;
-use crate::action::Inputs;
-use crate::agent::Known;
+use crate::agent::version_line;
 use crate::error::{Error, ErrorKind};
 use crate::host::{Command, Heard, Jail, Limits, Place, Ran};
-use crate::iteration::{Cut, End};
+use crate::iteration::{Cut, End, Stream};
 use crate::plan::Agent;
 use crate::runner::Host;
 use crate::signal::Signal;
 
 /// npm tries for long when a registry cannot be reached.
 const INSTALL_TIMEOUT: Duration = Duration::from_secs(10 * 60);
+
+/// How long a program may take to say its version.
+const VERSION_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How much of the output is kept to explain a failure.
 const KEPT: usize = 1 << 20;
@@ -67,7 +70,7 @@ pub(super) async fn setup(
 /// What must be installed before the agent can run.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Package {
-    pub name: &'static str,
+    pub name: String,
     pub version: String,
 }
 
@@ -75,18 +78,17 @@ impl Package {
     /// The package of an agent that is not there, or not in the version that was asked for.
     pub(super) fn wanted(
         agent: &Agent,
-        inputs: &Inputs,
+        version: Option<&String>,
         is_there: bool,
     ) -> Result<Option<Package>, Error> {
         let program = agent.command.program();
-        let npm = Known::of(program).and_then(|known| known.npm);
-        match (npm, &inputs.agent_version) {
+        match (&agent.npm, version) {
             (Some(_), None) if is_there => Ok(None),
             (Some(name), version) => Ok(Some(Package {
-                name,
-                version: version.clone().unwrap_or_else(|| "latest".to_owned()),
+                name: name.clone(),
+                version: version.cloned().unwrap_or_else(|| "latest".to_owned()),
             })),
-            (None, None) if !is_there && Known::of(program).is_some() => {
+            (None, None) if !is_there && !agent.keys.is_empty() => {
                 let message = format!("AI command binary not found: {program}");
                 Err(Error::new(ErrorKind::Unavailable, message).hint(format_args!(
                     "rooda does not install {program}: install it in `setup`, or use an image of your own"
@@ -143,6 +145,33 @@ pub(super) async fn install(
     }
 }
 
+/// What an agent's program says its version is. Only those that rooda knows are asked: what another program does with
+/// the flag is not known.
+pub(super) async fn version_told(agent: &Agent, jail: &Jail, host: &mut Host) -> Option<String> {
+    agent.npm.as_ref()?;
+    let words = [agent.command.program(), "--version"].map(str::to_owned);
+    let command = Command {
+        words: &words,
+        input: b"",
+        place: Place::Jail(jail),
+    };
+    let limits = Limits {
+        deadline: Some((VERSION_TIMEOUT, Cut::RunTimeout(VERSION_TIMEOUT))),
+        idle: None,
+        grace: Duration::from_secs(1),
+        buffer: KEPT,
+    };
+    let nobody = |_: Heard| ControlFlow::Continue(());
+    let ran = host
+        .supervisor
+        .run(command, limits, &mut host.signals, &host.console, nobody)
+        .await;
+    let ran = ran.ok().filter(|ran| ran.end == End::Exited(0))?;
+    let version = version_line(&ran.output.end_of(Stream::Stdout, KEPT))?;
+    tracing::info!("{}: {version}", agent.name);
+    Some(version)
+}
+
 enum Outcome {
     Well,
     Interrupted(Signal),
@@ -168,6 +197,7 @@ fn outcome(ran: std::io::Result<Ran>) -> Result<Outcome, Error> {
         End::Cut(Cut::IterationTimeout(time) | Cut::IdleTimeout(time) | Cut::RunTimeout(time)) => {
             format!("did not end within {}", crate::units::Exactly(time))
         }
+        End::Cut(Cut::Budget) => "was ended".to_owned(),
     };
     let lines = ran.output.last_lines(TOLD_LINES);
     // npm's last words are where its log is, which nobody will ever see.
@@ -194,10 +224,13 @@ async fn stage(
         buffer: KEPT,
     };
     board.open_stage(title);
-    let heard = |heard: Heard| match heard {
-        Heard::Output(_, bytes) => board.stage_output(bytes),
-        Heard::Tick { .. } => {}
-        Heard::Interrupted(signal) => board.interrupted(signal),
+    let heard = |heard: Heard| {
+        match heard {
+            Heard::Output(_, bytes) => board.stage_output(bytes),
+            Heard::Tick { .. } => {}
+            Heard::Interrupted(signal) => board.interrupted(signal),
+        }
+        ControlFlow::Continue(())
     };
     let ran = host
         .supervisor

@@ -13,6 +13,7 @@ use std::path::Path;
 use super::World;
 use crate::action::{Job, secrets};
 use crate::cli::ActionArgs;
+use crate::config::builtin_layers;
 use crate::error::{Error, ErrorKind};
 use crate::event::Event;
 use crate::host::{self, Signals};
@@ -37,7 +38,13 @@ enum End {
 
 pub fn run(world: &World, arguments: &ActionArgs) -> u8 {
     let job = Job::read(&world.environment);
-    let secrets = Secrets::new(secrets(&world.environment));
+    // Those of the configuration come to it when that is read.
+    let layers = builtin_layers().unwrap_or_default();
+    let aliases = layers
+        .iter()
+        .flat_map(|layer| layer.settings.aliases.values());
+    let keys = aliases.flat_map(|alias| alias.env.iter().flatten());
+    let secrets = Secrets::new(secrets(&world.environment, keys.map(String::as_str)));
     for mask in secrets.masks() {
         world.console.unguarded(add_mask(mask));
     }
@@ -119,7 +126,7 @@ async fn prepare_and_run(
     let prepared = prepare(world, arguments, job, signals, board, cleanup).await?;
     let Ready {
         plan,
-        agent,
+        agents,
         mut host,
     } = match prepared {
         Prepared::Ready(ready) => *ready,
@@ -127,6 +134,6 @@ async fn prepare_and_run(
         Prepared::Interrupted(signal) => return Ok(End::Interrupted(signal)),
     };
     let mut emit = |event: &Event| board.report(event);
-    let status = runner::run(&plan, &agent, &mut host, &mut emit).await;
+    let status = runner::run(&plan, &agents, &mut host, &mut emit).await;
     Ok(End::Run(status))
 }

@@ -7,14 +7,13 @@ use super::super::run::{check, rehearse, tell_settings};
 use super::super::{ConfigFiles, World, read_layers};
 use super::board::{Board, VERSION};
 use super::cleanup::Cleanup;
-use super::install::{Done, Package, install, setup};
+use super::install::{Done, Package, install, setup, version_told};
 use super::jail::{HOME, Tenant, confinement, working_directory};
 use super::protections::protections;
 use crate::action::{
-    Inputs, Job, Sandbox, agent_environment, default_layers, read_inputs, setup_environment,
-    step_debug_layer,
+    Inputs, Job, Passed, Sandbox, agent_environment, default_layers, read_inputs,
+    setup_environment, step_debug_layer,
 };
-use crate::agent::Known;
 use crate::cli::ActionArgs;
 use crate::config::{Catalogue, Layer, Request, Resolved, resolve};
 use crate::error::{Error, ErrorKind};
@@ -35,7 +34,7 @@ pub(super) enum Prepared {
 /// All that the loop needs.
 pub(super) struct Ready {
     pub plan: Plan,
-    pub agent: Agent,
+    pub agents: Vec<Agent>,
     pub host: Host,
 }
 
@@ -79,14 +78,14 @@ pub(super) async fn prepare(
         signals,
         supervisor: Supervisor::new(SecondSignal::Action).map_err(internal)?,
         reader: Reader::Jailed(settled.workspace.clone()),
-        jail: None,
+        jails: Vec::new(),
     };
     if let Some(signal) = bring_in(world, job, &settled, &mut host, board, cleanup).await? {
         return Ok(Prepared::Interrupted(signal));
     }
-    let agent = settled.resolved.agent?;
+    let agents = settled.resolved.agents?;
     let plan = settled.resolved.plan;
-    Ok(Prepared::Ready(Box::new(Ready { plan, agent, host })))
+    Ok(Prepared::Ready(Box::new(Ready { plan, agents, host })))
 }
 
 /// Reads inputs and configuration, and decides what is to be done, and who does it.
@@ -178,16 +177,20 @@ fn tell_deadline(plan: &Plan) {
 }
 
 fn dry_run(world: &World, settled: &Settled, board: &mut Board) -> Result<u8, Error> {
-    let installable = match &settled.resolved.agent {
-        Ok(agent) => Package::wanted(agent, &settled.inputs, false)?,
-        Err(_) => None,
-    };
+    let agents = settled.resolved.agents.as_deref().unwrap_or_default();
+    let installable = agents
+        .iter()
+        .map(|agent| {
+            let package = Package::wanted(agent, version_of(settled, agent), false)?;
+            Ok(package.map(|package| package.spec()))
+        })
+        .collect::<Result<Vec<_>, Error>>()?;
     let reader = Reader::Jailed(settled.workspace.clone());
     let rehearsal = rehearse(
         &reader,
         &agent_path(world),
         &settled.resolved,
-        installable.as_ref().map(Package::spec).as_deref(),
+        &installable,
         "the same step without `dry-run`",
     )?;
     let code = match rehearsal.is_ready {
@@ -195,14 +198,36 @@ fn dry_run(world: &World, settled: &Settled, board: &mut Board) -> Result<u8, Er
         false => NOT_READY,
     };
     board.rehearsed(&rehearsal.text, code);
-    let known = settled.resolved.agent.as_ref().ok();
-    let known = known.and_then(|agent| Known::of(agent.command.program()));
-    let (inputs, is_root) = (&settled.inputs, settled.tenant.is_root());
-    let passed = agent_environment(&world.environment, inputs, known, HOME, is_root)?;
-    for warning in rehearsal.warnings.iter().chain(&passed.warnings) {
+    let passed = environments(world, settled)?;
+    let passed = passed.iter().flat_map(|passed| &passed.warnings);
+    for warning in rehearsal.warnings.iter().chain(passed) {
         board.warn(warning);
     }
     Ok(code)
+}
+
+/// What each agent sees of the job.
+fn environments(world: &World, settled: &Settled) -> Result<Vec<Passed>, Error> {
+    let agents = settled.resolved.agents.as_deref().unwrap_or_default();
+    let is_root = settled.tenant.is_root();
+    let mut all: Vec<Passed> = Vec::new();
+    for agent in agents {
+        let environment = &world.environment;
+        let mut passed = agent_environment(environment, &settled.inputs, agent, HOME, is_root)?;
+        // What is odd about the step is odd once.
+        passed
+            .warnings
+            .retain(|warning| !all.iter().any(|told| told.warnings.contains(warning)));
+        all.push(passed);
+    }
+    Ok(all)
+}
+
+/// The version of an agent's package. The input is meant for the agent that begins.
+fn version_of<'a>(settled: &'a Settled, agent: &Agent) -> Option<&'a String> {
+    let agents = settled.resolved.agents.as_deref().unwrap_or_default();
+    let is_first = agents.first() == Some(agent);
+    settled.inputs.agent_version.as_ref().filter(|_| is_first)
 }
 
 /// Sets everything up for the agent, ending with the proof that it cannot get out. Answers with a signal that came
@@ -223,12 +248,12 @@ async fn bring_in(
         resolved,
         ..
     } = settled;
-    let agent = resolved.agent.as_ref().map_err(Error::clone)?;
-    tell_settings(&resolved.plan, agent);
-    let known = Known::of(agent.command.program());
+    let agents = resolved.agents.as_ref().map_err(Error::clone)?;
+    tell_settings(&resolved.plan, agents);
     let is_root = tenant.is_root();
-    let passed = agent_environment(&world.environment, inputs, known, HOME, is_root)?;
-    for warning in &passed.warnings {
+    board.mask(own_keys(world, agents));
+    let passed = environments(world, settled)?;
+    for warning in passed.iter().flat_map(|passed| &passed.warnings) {
         board.warn(warning);
     }
     if !is_root && tenant.uid != tenant.owner.0 {
@@ -255,30 +280,44 @@ async fn bring_in(
     }
     board.note_runner_files(job);
     let taken = cleanup.take_credentials(workspace, job, board)?;
-    let jail = workspace.jail.with_environment(passed.environment);
-    let protections = protections(world, job, settled, &jail, taken)?;
+    let mut jails = Vec::new();
+    let mut keyless = Vec::new();
+    for passed in passed {
+        jails.push(workspace.jail.with_environment(passed.environment));
+        keyless.push(workspace.jail.with_environment(passed.keyless));
+    }
+    let protections = protections(world, job, settled, &jails[0], taken)?;
     for protection in protections.iter().filter(|protection| !protection.in_force) {
         // The summary has them all anyway.
         tracing::warn!("not protected: {}: {}", protection.name, protection.detail);
     }
-    let is_there = host
-        .reader
-        .find_program(agent.command.program(), &agent_path(world))
-        .is_ok();
-    let is_wanted = inputs.agent_version.is_some() || !is_there;
-    if let Some(package) = Package::wanted(agent, inputs, !is_wanted)? {
-        let keyless = workspace.jail.with_environment(passed.keyless);
-        if let Done::Interrupted(signal) = install(&package, &keyless, host, board).await? {
+    for (agent, keyless) in agents.iter().zip(&keyless) {
+        let version = version_of(settled, agent);
+        let is_there = host
+            .reader
+            .find_program(agent.command.program(), &agent_path(world))
+            .is_ok();
+        let is_wanted = version.is_some() || !is_there;
+        if let Some(package) = Package::wanted(agent, version, !is_wanted)?
+            && let Done::Interrupted(signal) = install(&package, keyless, host, board).await?
+        {
             return Ok(Some(signal));
         }
     }
-    host.jail = Some(jail);
-    let odd = check(&host.reader, &agent_path(world), &resolved.plan, agent)?;
+    host.jails = jails;
+    let odd = check(&host.reader, &agent_path(world), &resolved.plan, agents)?;
     for warning in &odd {
         board.warn(warning);
     }
+    let mut versions = Vec::new();
+    for (agent, keyless) in agents.iter().zip(&keyless) {
+        versions.push(version_told(agent, keyless, host).await);
+    }
     let shows_output = resolved.plan.show_ai_output.value;
-    board.begin(heading(settled, agent, protections), shows_output);
+    board.begin(
+        heading(settled, agents, &versions, protections),
+        shows_output,
+    );
     Ok(host.signals.pending().await)
 }
 
@@ -287,16 +326,39 @@ fn agent_path(world: &World) -> String {
     format!("{HOME}/.local/bin:{}", world.path())
 }
 
-fn heading(settled: &Settled, agent: &Agent, protections: Vec<Protection>) -> Heading {
+/// The values of the keys that the configuration names; the built-in ones are masked already.
+fn own_keys(world: &World, agents: &[Agent]) -> Vec<String> {
+    let names = agents.iter().flat_map(|agent| &agent.keys);
+    names
+        .filter_map(|name| world.environment.get(name))
+        .filter(|value| !value.trim().is_empty())
+        .cloned()
+        .collect()
+}
+
+fn heading(
+    settled: &Settled,
+    agents: &[Agent],
+    versions: &[Option<String>],
+    protections: Vec<Protection>,
+) -> Heading {
     let plan = &settled.resolved.plan;
     let inputs = &settled.inputs;
     let own = |name: &str, value: String, input: &'static str| {
         (name.to_owned(), value, inputs.source(input).to_string())
     };
-    let settings = plan
-        .settings()
-        .into_iter()
-        .map(|(name, value, source)| (name.to_owned(), value, source))
+    let agent = |(agent, version): (&Agent, &Option<String>)| {
+        let version = version.as_deref().unwrap_or("version unknown");
+        let value = format!("{} ({version})", agent.command.text);
+        ("AI Command".to_owned(), value, agent.provenance.clone())
+    };
+    let settings = agents.iter().zip(versions).map(agent);
+    let settings = settings
+        .chain(
+            plan.settings()
+                .into_iter()
+                .map(|(name, value, source)| (name.to_owned(), value, source)),
+        )
         .chain([
             own(
                 "Run As",
@@ -308,7 +370,7 @@ fn heading(settled: &Settled, agent: &Agent, protections: Vec<Protection>) -> He
         ]);
     Heading {
         procedure: plan.procedure.clone(),
-        command: agent.command.text.clone(),
+        command: agents[0].command.text.clone(),
         version: VERSION,
         settings: settings.collect(),
         protections,

@@ -2,6 +2,7 @@
 #![expect(clippy::print_stdout, reason = "tests tell what they measured")]
 
 use std::fs;
+use std::ops::ControlFlow;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -90,7 +91,9 @@ fn run(
             }
         });
         let ran = supervisor
-            .run(command, limits, &mut heard, &console, |_| {})
+            .run(command, limits, &mut heard, &console, |_| {
+                ControlFlow::Continue(())
+            })
             .await
             .unwrap();
         (ran, supervisor)

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::future::pending;
 use std::io;
+use std::ops::ControlFlow;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Child;
@@ -159,14 +160,14 @@ impl Supervisor {
         }
     }
 
-    /// Runs a command. An error means that it could not be started.
+    /// Runs a command. An error means that it could not be started. Whoever hears of it can have it ended.
     pub async fn run(
         &mut self,
         command: Command<'_>,
         limits: Limits,
         signals: &mut Signals,
         console: &Console,
-        mut heard: impl FnMut(Heard),
+        mut heard: impl FnMut(Heard) -> ControlFlow<Cut>,
     ) -> io::Result<Ran> {
         let mut child = spawn(command.words, command.place)?;
         let pipes = Pipes::new(&mut child, command.input, limits.buffer, console);
@@ -213,7 +214,9 @@ impl Supervisor {
             }
         };
         let survivors = run.end_tree(grace, &mut heard).await;
-        let mut output = |stream, bytes: &[u8]| heard(Heard::Output(stream, bytes));
+        let mut output = |stream, bytes: &[u8]| {
+            let _ = heard(Heard::Output(stream, bytes));
+        };
         run.pipes.drain(&mut output).await;
         let interrupted = run.interrupted.map(|(signal, _)| signal);
         let unseen = !run.tree.can_be_seen();
@@ -255,7 +258,7 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// Waits for the leader to end, and answers with the reason if it must be ended.
-    async fn watch(&mut self, heard: &mut impl FnMut(Heard)) -> Option<Cut> {
+    async fn watch(&mut self, heard: &mut impl FnMut(Heard) -> ControlFlow<Cut>) -> Option<Cut> {
         let mut tick = interval(Duration::from_secs(1));
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut last_output = self.started;
@@ -266,7 +269,12 @@ impl Run<'_> {
                 last_output = Instant::now();
             }
             let idle_at = self.limits.idle.map(|idle| (last_output + idle, idle));
-            let mut output = |stream, bytes: &[u8]| heard(Heard::Output(stream, bytes));
+            let mut stop = None;
+            let mut output = |stream, bytes: &[u8]| {
+                if let ControlFlow::Break(cut) = heard(Heard::Output(stream, bytes)) {
+                    stop = Some(cut);
+                }
+            };
             let cut = tokio::select! {
                 moved = self.pipes.pump(&mut output) => {
                     if moved {
@@ -292,14 +300,14 @@ impl Run<'_> {
                     idle_at.map(|(_, idle)| Cut::IdleTimeout(idle))
                 }
                 _ = tick.tick() => {
-                    heard(Heard::Tick {
+                    let tick = Heard::Tick {
                         elapsed: self.started.elapsed(),
                         since_output: last_output.elapsed(),
-                    });
-                    None
+                    };
+                    heard(tick).break_value()
                 }
             };
-            let Some(cut) = cut else {
+            let Some(cut) = cut.or(stop) else {
                 continue;
             };
             // Both may have come while rooda was busy or stopped. An agent that ended by itself was not cut off.
@@ -307,15 +315,18 @@ impl Run<'_> {
                 return None;
             }
             if let Cut::Interrupted(signal) = cut {
-                heard(Heard::Interrupted(signal));
+                // It ends anyway.
+                let _ = heard(Heard::Interrupted(signal));
             }
             return Some(cut);
         }
     }
 
     /// Reads on for a moment after the leader has ended: until both streams end, or nothing more comes.
-    async fn drain(&mut self, heard: &mut impl FnMut(Heard)) {
-        let mut output = |stream, bytes: &[u8]| heard(Heard::Output(stream, bytes));
+    async fn drain(&mut self, heard: &mut impl FnMut(Heard) -> ControlFlow<Cut>) {
+        let mut output = |stream, bytes: &[u8]| {
+            let _ = heard(Heard::Output(stream, bytes));
+        };
         let last_call = Instant::now() + DRAIN;
         while !self.pipes.are_closed() {
             let pause = (Instant::now() + DRAIN_PAUSE).min(last_call);
@@ -349,7 +360,11 @@ impl Run<'_> {
 
     /// Ends every process that is left: SIGTERM, the grace, SIGKILL. Goes on reading and listening meanwhile. Answers
     /// with the number of those that could not be ended.
-    async fn end_tree(&mut self, grace: Duration, heard: &mut impl FnMut(Heard)) -> usize {
+    async fn end_tree(
+        &mut self,
+        grace: Duration,
+        heard: &mut impl FnMut(Heard) -> ControlFlow<Cut>,
+    ) -> usize {
         if self.tree.is_gone() {
             return 0;
         }
@@ -381,7 +396,9 @@ impl Run<'_> {
                 Some(killed) if now < killed + HURRY => Duration::ZERO,
                 Some(_) | None => LOOK_AGAIN,
             };
-            let mut output = |stream, bytes: &[u8]| heard(Heard::Output(stream, bytes));
+            let mut output = |stream, bytes: &[u8]| {
+                let _ = heard(Heard::Output(stream, bytes));
+            };
             let reading = async {
                 loop {
                     self.pipes.pump(&mut output).await;
@@ -394,7 +411,7 @@ impl Run<'_> {
                 signal = self.signals.next() => match self.interrupted {
                     None => {
                         self.interrupted = Some((signal, now));
-                        heard(Heard::Interrupted(signal));
+                        let _ = heard(Heard::Interrupted(signal));
                         kill_at = kill_at.min(now + self.interrupt_grace());
                     }
                     Some(first) => {

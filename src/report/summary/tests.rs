@@ -60,6 +60,7 @@ impl Run {
             procedure: "build",
             task_id: "build",
             limit: NonZeroU32::new(limit).map_or(Limit::Unlimited, Limit::AtMost),
+            agent: "claude",
             command: "claude",
         });
         run
@@ -77,15 +78,10 @@ impl Run {
     fn iterate(&mut self, iteration: u32, outcome: Outcome, seconds: u64, last_lines: &[&str]) {
         let duration = Duration::from_secs(seconds);
         self.clock += duration;
-        self.tell(What::IterationCompleted(Completed {
-            iteration,
-            outcome,
-            duration,
-            consecutive_failures: 0,
-            failure_threshold: 3,
-            promise: "SUCCESS",
+        self.tell(What::IterationCompleted(Box::new(Completed {
             last_lines: last_lines.iter().map(|line| (*line).to_owned()).collect(),
-        }));
+            ..Completed::of(iteration, outcome, duration)
+        })));
     }
 
     fn end(&mut self, reason: &Reason) -> String {
@@ -95,6 +91,7 @@ impl Run {
         self.tell(What::RunEnded {
             reason,
             stats,
+            spent: &Spent::default(),
             total,
         });
         self.summary.markdown()

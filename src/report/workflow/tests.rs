@@ -13,7 +13,7 @@ use super::runner_model::Runner;
 use super::*;
 use crate::error::ErrorKind;
 use crate::event::Moment;
-use crate::iteration::{Promised, Stream, Tail};
+use crate::iteration::{Promised, Spent, Stream, Tail};
 use crate::redact::RedactedStream;
 use crate::report::Terminal;
 use crate::signal::Signal;
@@ -74,6 +74,7 @@ fn step(shows_output: bool, fails: &[Status]) -> Step<impl FnMut() -> String> {
         procedure: "build",
         task_id: "build",
         limit: NonZeroU32::new(5).map_or(Limit::Unlimited, Limit::AtMost),
+        agent: "mine",
         command: "agent",
     });
     step
@@ -108,21 +109,15 @@ impl<T: FnMut() -> String> Step<T> {
     }
 
     fn output(&mut self, bytes: &[u8]) {
-        let stream = Stream::Stdout;
-        self.tell(What::Output { stream, bytes });
+        self.tell(What::Shown { text: bytes });
     }
 
     fn completed(&mut self, iteration: u32, outcome: Outcome, last_lines: &[&str]) {
         let last_lines = last_lines.iter().map(|line| (*line).to_owned()).collect();
-        self.tell(What::IterationCompleted(Completed {
-            iteration,
-            outcome,
-            duration: Duration::from_secs(1),
-            consecutive_failures: 1,
-            failure_threshold: 3,
-            promise: "SUCCESS",
+        self.tell(What::IterationCompleted(Box::new(Completed {
             last_lines,
-        }));
+            ..Completed::of(iteration, outcome, Duration::from_secs(1))
+        })));
     }
 
     fn end(&mut self, reason: &Reason) {
@@ -131,6 +126,7 @@ impl<T: FnMut() -> String> Step<T> {
         self.tell(What::RunEnded {
             reason,
             stats,
+            spent: &Spent::default(),
             total,
         });
     }
@@ -179,7 +175,7 @@ fn an_iteration_is_a_group_and_its_output_is_fenced() {
          Iteration 1/5: ended 2 processes that the agent left behind\n\
          ::rooda-00000000000000000000000000000002::\n\
          ::endgroup::\n\
-         Iteration 2/5 completed in 1.0s (failure, consecutive: 1/3): the agent exited with code 1\n\
+         Iteration 2/5 completed in 1.0s (failure, consecutive: 1/3): process: the agent exited with code 1\n\
          ::warning title=Iteration 2 failed::the agent exited with code 1: whole\n\
          Aborting after 1 consecutive failure (0 iterations completed, total: 1m00s)\n\
          ::error title=rooda%3A aborted::Aborting after 1 consecutive failure \
@@ -414,6 +410,7 @@ fn iterate<T: FnMut() -> String>(
             1 => step.tell(What::Running {
                 iteration,
                 phase: None,
+                tool: None,
                 elapsed: Duration::from_secs(60),
                 since_output: Duration::ZERO,
             }),

@@ -158,7 +158,7 @@ fn an_agent_from_npm_is_installed_as_the_agents_user() {
     );
     assert_eq!(
         job.read("called"),
-        "/home/agent/.local/bin/gemini --skip-trust --approval-mode yolo\n1001\nkey-of-gemini\n"
+        "/home/agent/.local/bin/gemini --skip-trust --approval-mode yolo -o stream-json\n1001\nkey-of-gemini\n"
     );
     assert!(
         registry.asked().contains(&"/agent.tgz".to_owned()),

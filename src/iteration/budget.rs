@@ -1,0 +1,95 @@
+//! What a run may use up, and what it has.
+
+use crate::agent::Usage;
+use crate::status::Reason;
+
+/// What the agents have told of so far.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Spent {
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+    /// Whether any of them told of tokens.
+    pub has_tokens: bool,
+    pub cost_usd: Option<f64>,
+}
+
+impl Spent {
+    pub fn tokens(&self) -> u64 {
+        self.input_tokens.saturating_add(self.output_tokens)
+    }
+
+    /// This and what one more iteration used up.
+    pub fn with(mut self, usage: &Usage) -> Spent {
+        self.input_tokens = self.input_tokens.saturating_add(usage.input_tokens);
+        self.output_tokens = self.output_tokens.saturating_add(usage.output_tokens);
+        self.has_tokens |= usage.has_tokens;
+        self.cost_usd = match (self.cost_usd, usage.cost_usd) {
+            (Some(before), Some(more)) => Some(before + more),
+            (before, more) => before.or(more),
+        };
+        self
+    }
+}
+
+/// The bounds of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Budget {
+    pub cost_usd: Option<f64>,
+    pub tokens: Option<u64>,
+}
+
+impl Budget {
+    /// Why there is nothing left, if that is so.
+    pub fn used_up_by(&self, spent: &Spent) -> Option<Reason> {
+        if let (Some(budget), Some(cost)) = (self.cost_usd, spent.cost_usd)
+            && cost >= budget
+        {
+            return Some(Reason::CostBudget { cost, budget });
+        }
+        match self.tokens {
+            Some(budget) if spent.tokens() >= budget => Some(Reason::TokenBudget {
+                tokens: spent.tokens(),
+                budget,
+            }),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_is_used_up_when_it_is_reached() {
+        let spent = |input_tokens, output_tokens, cost_usd| {
+            let usage = Usage {
+                input_tokens,
+                output_tokens,
+                has_tokens: true,
+                cost_usd,
+                ..Usage::default()
+            };
+            Spent::default().with(&usage).with(&usage)
+        };
+        let budget = Budget {
+            cost_usd: Some(1.0),
+            tokens: Some(100),
+        };
+        assert_eq!(budget.used_up_by(&spent(40, 9, Some(0.49))), None);
+        let tokens = Some(Reason::TokenBudget {
+            tokens: 100,
+            budget: 100,
+        });
+        assert_eq!(budget.used_up_by(&spent(40, 10, None)), tokens);
+        let cost = Some(Reason::CostBudget {
+            cost: 1.0,
+            budget: 1.0,
+        });
+        assert_eq!(budget.used_up_by(&spent(40, 10, Some(0.5))), cost);
+        assert_eq!(
+            Budget::default().used_up_by(&spent(u64::MAX, 1, Some(9e9))),
+            None
+        );
+    }
+}
