@@ -1,35 +1,208 @@
 //! From an agent's output, chunk by chunk, to what it said and did.
 
+use memchr::memchr;
+
+use super::dialect::{self, Dialect};
+use super::json::{self, Json};
+use super::record::{Hear, Record};
 use super::transcript::{Note, Transcript};
 use crate::config::Format;
 use crate::iteration::Stream;
+
+/// How far into the output a format is looked for. A plain-text agent shows files and what tools print: what it shows
+/// later must not turn it into another.
+const WINDOW: usize = 64 << 10;
+
+/// How long a line can be at most, and at most has to be: an event can be long where few words are kept.
+const LONGEST_LINE: usize = 8 << 20;
+const LONG_LINE: usize = 1 << 20;
 
 /// Reads one agent's output. Nothing in it can make this fail: what is not understood is plain text.
 #[derive(Debug)]
 pub struct Decoder {
     expected: Format,
+    reading: Reading,
+    line: Line,
+    longest_line: usize,
+    record: Record,
+}
+
+/// What the output is taken for.
+#[derive(Debug)]
+enum Reading {
+    /// Plain text, for good.
+    Text,
+    /// Nothing yet. `left`: how many more bytes are looked at, if not all.
+    Open {
+        left: Option<usize>,
+    },
+    Events(Box<dyn Dialect>),
+}
+
+/// What is known of the line that is not complete.
+#[derive(Debug)]
+enum Line {
+    Start,
+    /// It may be an event.
+    Held(Vec<u8>),
+    /// It is none, and goes on as it comes.
+    Text,
+    /// It is too long to be one.
+    Dropped,
 }
 
 impl Decoder {
-    /// `limit`: how many bytes of words are kept, and how long a line may be.
-    pub fn new(expected: Format, _limit: usize) -> Self {
-        Decoder { expected }
+    /// `limit`: how many bytes of words are kept, and about how long a line may be.
+    pub fn new(expected: Format, limit: usize) -> Self {
+        let reading = match expected {
+            Format::Text => Reading::Text,
+            Format::Auto => Reading::Open { left: Some(WINDOW) },
+            _ => Reading::Open { left: None },
+        };
+        Decoder {
+            expected,
+            reading,
+            line: Line::Start,
+            longest_line: limit.clamp(LONG_LINE, LONGEST_LINE),
+            record: Record::new(limit),
+        }
     }
 
     /// Takes in a chunk as it arrives and tells what is in it.
-    pub fn feed(&mut self, _stream: Stream, bytes: &[u8], hear: &mut impl FnMut(Note)) {
-        hear(Note::Text(bytes));
+    pub fn feed(&mut self, stream: Stream, bytes: &[u8], hear: &mut impl FnMut(Note)) {
+        match stream {
+            // Events are on standard output only.
+            Stream::Stderr => hear(Note::Text(bytes)),
+            Stream::Stdout => self.take(bytes, hear),
+        }
+    }
+
+    fn take(&mut self, mut bytes: &[u8], hear: &mut Hear) {
+        while !bytes.is_empty() {
+            if matches!(self.reading, Reading::Text) {
+                hear(Note::Text(bytes));
+                return;
+            }
+            let end = memchr(b'\n', bytes).map_or(bytes.len(), |at| at + 1);
+            let (piece, rest) = bytes.split_at(end);
+            self.piece(piece, hear);
+            self.look_away(piece.len());
+            bytes = rest;
+        }
+    }
+
+    /// Takes in a line, or what has come of it.
+    fn piece(&mut self, piece: &[u8], hear: &mut Hear) {
+        let is_end = piece.ends_with(b"\n");
+        let line = std::mem::replace(&mut self.line, Line::Start);
+        self.line = match line {
+            Line::Start if !matches!(piece.first(), Some(b'{' | b'[')) => {
+                hear(Note::Text(piece));
+                Line::Text
+            }
+            Line::Start if piece.len() > self.longest_line => self.is_too_long(&[], piece, hear),
+            Line::Start if is_end => {
+                self.read(piece, hear);
+                Line::Start
+            }
+            Line::Start => Line::Held(piece.to_vec()),
+            Line::Held(held) if held.len() + piece.len() > self.longest_line => {
+                self.is_too_long(&held, piece, hear)
+            }
+            Line::Held(mut held) => {
+                held.extend_from_slice(piece);
+                if is_end {
+                    self.read(&held, hear);
+                }
+                Line::Held(held)
+            }
+            Line::Text => {
+                hear(Note::Text(piece));
+                Line::Text
+            }
+            Line::Dropped => Line::Dropped,
+        };
+        if is_end {
+            self.line = Line::Start;
+        }
+    }
+
+    /// Text is passed on, however long its lines are. An event is not worth it.
+    fn is_too_long(&mut self, held: &[u8], piece: &[u8], hear: &mut Hear) -> Line {
+        if let Reading::Events(_) = self.reading {
+            self.record.breaks_off();
+            hear(Note::Text(b"(a line was too long to be read)\n"));
+            return Line::Dropped;
+        }
+        hear(Note::Text(held));
+        hear(Note::Text(piece));
+        Line::Text
+    }
+
+    /// Counts what was looked at in vain.
+    fn look_away(&mut self, count: usize) {
+        if let Reading::Open { left: Some(left) } = &mut self.reading {
+            *left = left.saturating_sub(count);
+            // A line that began in time is read to its end: a result can be long.
+            if *left == 0 && !matches!(self.line, Line::Held(_)) {
+                self.reading = Reading::Text;
+            }
+        }
+    }
+
+    /// Reads a line that looks like events.
+    fn read(&mut self, line: &[u8], hear: &mut Hear) {
+        let mut is_event = false;
+        let is_json = json::each(line, &mut |event| is_event |= self.event(event, hear));
+        if !is_json {
+            // Whatever it was, the message is not whole.
+            self.record.breaks_off();
+        }
+        if !is_event {
+            hear(Note::Text(line));
+        }
+    }
+
+    fn event(&mut self, event: &Json, hear: &mut Hear) -> bool {
+        if event.word("type").is_empty() {
+            return false;
+        }
+        if let Reading::Open { .. } = self.reading {
+            let expected = dialect::is_of(self.expected, event).then_some(self.expected);
+            let format = dialect::begun_by(event).or(expected);
+            let Some((format, dialect)) =
+                format.and_then(|format| Some((format, dialect::of(format)?)))
+            else {
+                return false;
+            };
+            self.record.transcript.format = format;
+            self.reading = Reading::Events(dialect);
+        }
+        match &mut self.reading {
+            Reading::Events(dialect) => {
+                dialect.hear(event, &mut self.record, hear);
+                true
+            }
+            Reading::Text | Reading::Open { .. } => false,
+        }
     }
 
     /// The output is over. `exit_code`: that of a process which ended by itself.
-    pub fn finish(self, _exit_code: Option<i32>, _hear: &mut impl FnMut(Note)) -> Transcript {
-        let missed = match self.expected {
-            Format::Auto | Format::Text => None,
-            expected => Some(expected),
-        };
-        Transcript {
-            missed,
-            ..Transcript::new(Format::Text)
+    pub fn finish(mut self, exit_code: Option<i32>, hear: &mut impl FnMut(Note)) -> Transcript {
+        if let Line::Held(held) = std::mem::replace(&mut self.line, Line::Start) {
+            self.read(&held, hear);
         }
+        if let Reading::Events(dialect) = &mut self.reading {
+            dialect.finish(exit_code, &mut self.record);
+        }
+        let mut transcript = self.record.end();
+        transcript.missed = match self.expected {
+            Format::Auto | Format::Text => None,
+            expected => (expected != transcript.format).then_some(expected),
+        };
+        transcript
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,10 @@
 //! What rooda knows of the agents that it runs.
 
 mod decoder;
+mod dialect;
+mod json;
 mod phase;
+mod record;
 mod rendition;
 mod summary;
 mod transcript;
