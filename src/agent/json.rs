@@ -126,6 +126,12 @@ fn read(text: &str, take: &mut dyn FnMut(&Json)) -> bool {
     }
 }
 
+/// The value that a text holds, as some CLIs put JSON into their messages.
+pub(super) fn within(text: &str) -> Option<Json<'_>> {
+    let mut reader = serde_json::Deserializer::from_str(text);
+    Values(&mut { MOST_VALUES }).deserialize(&mut reader).ok()
+}
+
 /// JavaScript writes half of a character, as it comes from a text that was cut, as an escape that Rust has no character
 /// for. The text with a replacement for it, if there is one.
 fn mended(text: &str) -> Option<String> {

@@ -87,7 +87,7 @@ pub struct Context {
 pub struct Tools {
     /// How many uses began.
     pub used: u32,
-    /// How many came to an end that was not a refusal.
+    /// How many ended well: neither refused nor with an error.
     pub done: u32,
     /// How many the CLI refused because nobody had allowed them.
     pub denied: u32,

@@ -16,9 +16,7 @@ fn streams() -> Vec<(&'static str, Format, &'static [u8])> {
     for file in RECORDED.files() {
         let name = file.path().to_str().unwrap();
         // What Gemini prints as one object on many lines is no stream.
-        if !name.contains(".json")
-            || name == "gemini-success-json.json"
-            || !(name.starts_with("claude") || name.starts_with("codex"))
+        if !name.contains(".json") || name.contains("stderr") || name == "gemini-success-json.json"
         {
             continue;
         }

@@ -3,6 +3,9 @@
 mod answer;
 mod claude;
 mod codex;
+mod copilot;
+mod gemini;
+mod opencode;
 
 use std::fmt;
 
@@ -24,7 +27,9 @@ pub(super) fn of(format: Format) -> Option<Box<dyn Dialect>> {
         Format::Auto | Format::Text => None,
         Format::Claude => Some(Box::new(claude::Claude::default())),
         Format::Codex => Some(Box::new(codex::Codex::default())),
-        Format::Gemini | Format::Opencode | Format::Copilot => None,
+        Format::Gemini => Some(Box::new(gemini::Gemini::default())),
+        Format::Opencode => Some(Box::new(opencode::Opencode)),
+        Format::Copilot => Some(Box::new(copilot::Copilot::default())),
     }
 }
 
@@ -35,6 +40,12 @@ pub(super) fn begun_by(event: &Json) -> Option<Format> {
         Some(Format::Claude)
     } else if codex::is_opening(event) {
         Some(Format::Codex)
+    } else if gemini::is_opening(event) {
+        Some(Format::Gemini)
+    } else if opencode::is_opening(event) {
+        Some(Format::Opencode)
+    } else if copilot::is_opening(event) {
+        Some(Format::Copilot)
     } else {
         None
     }
@@ -46,6 +57,8 @@ pub(super) fn is_of(format: Format, event: &Json) -> bool {
         Format::Auto | Format::Text => false,
         Format::Claude => claude::is_own(event),
         Format::Codex => codex::is_own(event),
-        Format::Gemini | Format::Opencode | Format::Copilot => false,
+        Format::Gemini => gemini::is_own(event),
+        Format::Opencode => opencode::is_own(event),
+        Format::Copilot => copilot::is_own(event),
     }
 }
