@@ -12,6 +12,10 @@ use std::io::Read;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
+use rooda::agent::{Decoder, Transcript};
+use rooda::config::Format;
+use rooda::iteration::Stream;
+use serde::de::IgnoredAny;
 use tempfile::TempDir;
 
 const ROODA: &str = env!("CARGO_BIN_EXE_rooda");
@@ -23,7 +27,7 @@ type Part = (&'static str, fn() -> bool);
 
 fn main() -> ExitCode {
     let filter = std::env::args().skip(1).find(|word| !word.starts_with('-'));
-    let parts: [Part; 7] = [
+    let parts: [Part; 8] = [
         ("startup", startup),
         ("iterations", iterations),
         ("jailed", jailed),
@@ -31,6 +35,7 @@ fn main() -> ExitCode {
         ("capture", capture),
         ("interrupt", interrupt),
         ("memory", memory),
+        ("decoded", decoded),
     ];
     let mut well = true;
     for (name, measure) in parts {
@@ -292,6 +297,48 @@ fn memory() -> bool {
     let figure = format!("{early} KB resident after a tenth, {late} KB near the end");
     let flat = late <= early + early / 20 + 256;
     told("10,000 iterations", figure, "flat", flat)
+}
+
+/// What it costs to understand an agent, beside merely reading its lines as JSON. Plain text is looked at no longer than
+/// it takes to see that it is none.
+fn decoded() -> bool {
+    const BYTES: usize = 10_000_000;
+    let recorded = include_str!("../tests/fixtures/agents/claude-edit-stream.jsonl");
+    let output = r#"a line of a large file, \"quoted\" and with an \u00fc\n"#.repeat(2000);
+    let result = r#"{"tool_use_id":"toolu_1","type":"tool_result","content":"#;
+    let result = format!(
+        r#"{{"type":"user","session_id":"s","message":{{"role":"user","content":[{result}"{output}"}}]}}}}"#
+    );
+    // One such file to ten edits.
+    let round = format!("{}{result}\n", recorded.repeat(10));
+    let stream = round.repeat(BYTES / round.len() + 1).into_bytes();
+    let text = b"a line like those that agents print\n".repeat(10 * stream.len() / 36);
+
+    let decode = |format: Format, output: &[u8]| -> Transcript {
+        let mut decoder = Decoder::new(format, 10_000_000);
+        for chunk in output.chunks(64 << 10) {
+            decoder.feed(Stream::Stdout, chunk, &mut |_| {});
+        }
+        decoder.finish(Some(0), &mut |_| {})
+    };
+    let (mut times, mut ratios, mut plain) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..RUNS {
+        let floor = timed(|| {
+            for line in stream.split_inclusive(|byte| *byte == b'\n') {
+                serde_json::from_slice::<IgnoredAny>(line).unwrap();
+            }
+        });
+        let ours = timed(|| assert!(decode(Format::Claude, &stream).has_ended));
+        times.push(ours * 1e3);
+        ratios.push(ours / floor);
+        plain.push(timed(|| decode(Format::Auto, &text)) * 1e3);
+    }
+    let (time, ratio, plain) = (median(times), median(ratios), median(plain));
+    let size = stream.len() as f64 / 1e6;
+    let figure = format!("{time:.0} ms for {size:.1} MB, {ratio:.2} x of skipping the JSON");
+    let fast = told("a stream of events", figure, "100 ms", time < 100.0);
+    let figure = format!("{plain:.2} ms for {:.0} MB", text.len() as f64 / 1e6);
+    told("plain text, not yet known", figure, "10 ms", plain < 10.0) && fast
 }
 
 struct Memory {
