@@ -26,6 +26,8 @@ mod list_info;
 mod log;
 mod outcome;
 mod prompts;
+mod provider;
+mod real_agents;
 mod runner;
 mod schema;
 mod supervision;
