@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, geteuid};
 
-use crate::harness::{Ran, Rooda, Running, Sandbox, is_alive, send};
+use crate::harness::{Ran, Rooda, Running, Sandbox, is_alive, send, state};
 use crate::provider::{Act, Answer, Provider, Stall};
 
 /// The folder of an npm prefix: both are in its `bin`.
@@ -137,24 +137,47 @@ impl Scene {
     }
 
     /// The processes that were started here and still live: all inherit the mark.
-    fn left(&self) -> Vec<String> {
+    fn marked(&self) -> Vec<String> {
         let mark = format!("REAL_AGENT_MARK={}", self.mark).into_bytes();
-        let entries = fs::read_dir("/proc").unwrap().flatten();
-        entries
-            .filter_map(|entry| entry.file_name().into_string().ok())
-            .filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
-            .filter(|pid| {
-                let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-                environment.split(|byte| *byte == 0).any(|one| one == mark) && is_alive(pid)
-            })
-            .collect()
+        let mut pids = processes();
+        pids.retain(|pid| {
+            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environment.split(|byte| *byte == 0).any(|one| one == mark) && is_alive(pid)
+        });
+        pids
     }
+
+    /// Nothing of an ended run lives: neither what it was seen to have started, nor anything else with the mark, which a
+    /// process that left the family has too.
+    fn assert_nothing_left(&self, mut family: Vec<String>, ran: &Ran) {
+        assert!(!family.is_empty(), "the agent was never there: {ran}");
+        family.retain(|pid| is_alive(pid));
+        assert_eq!(family, Vec::<String>::new(), "{ran}");
+        assert_eq!(self.marked(), Vec::<String>::new(), "{ran}");
+    }
+}
+
+fn processes() -> Vec<String> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
+        .collect()
+}
+
+/// What a process has started, and what that has. Whoever hides its environment from others, as Codex does, is found too.
+fn family(pid: &str) -> Vec<String> {
+    let mut children = processes();
+    children.retain(|child| state(child).is_some_and(|(_, parent)| parent == pid));
+    let grandchildren: Vec<String> = children.iter().flat_map(|child| family(child)).collect();
+    children.extend(grandchildren);
+    children
 }
 
 /// A test that fails leaves nothing running.
 impl Drop for Scene {
     fn drop(&mut self) {
-        for pid in self.left() {
+        for pid in self.marked() {
             send(&pid, Signal::KILL);
         }
     }
@@ -192,7 +215,7 @@ fn a_file_is_edited_and_success_promised(cli: Cli) {
     let results = scene.provider.asked().pop().unwrap().results;
     assert_eq!(results.len(), 2, "{results:?}");
     assert!(results[1].contains("hello from the model"), "{results:?}");
-    assert_eq!(scene.left(), Vec::<String>::new());
+    assert_eq!(scene.marked(), Vec::<String>::new());
 }
 
 fn a_promise_in_tool_output_is_no_success(cli: Cli) {
@@ -281,11 +304,9 @@ fn a_stream_that_hangs_is_ended_and_nothing_is_left(cli: Cli) {
     };
     let running = scene.rooda(["-n", "1", "--idle-timeout", "5s"]).start();
     scene.provider.wait_for_stall();
-    // The mark can be seen in them: rooda, and the agent.
-    let family = scene.left().len();
-    assert!(family >= 2, "{family}");
+    let family = family(&running.pid);
     let ran = finish(running);
-    assert_eq!(scene.left(), Vec::<String>::new(), "{ran}");
+    scene.assert_nothing_left(family, &ran);
     assert_eq!(ran.code, Some(2), "{ran}");
     let log = ran.log();
     let line = log.lines().find(|line| line.contains("no output for 5s"));
@@ -303,9 +324,10 @@ fn a_promise_before_the_interrupt_is_no_success(cli: Cli) {
         if let Stall::AfterTheWords = at {
             running.wait_for_output("It is done.");
         }
+        let family = family(&running.pid);
         running.signal(Signal::INT);
         let ran = finish(running);
-        assert_eq!(scene.left(), Vec::<String>::new(), "{ran}");
+        scene.assert_nothing_left(family, &ran);
         assert_eq!(ran.code, Some(130), "{ran}");
         let log = ran.log();
         assert!(log.contains("(interrupted)"), "{ran}");
