@@ -6,10 +6,18 @@ use std::net::TcpStream;
 use serde_json::{Value, json};
 
 use super::{Act, Answer, Provider, Stall};
+use crate::harness::PATIENCE;
+
+/// A connection on which something must come in time.
+fn connect(provider: &Provider) -> TcpStream {
+    let stream = TcpStream::connect(provider.url.trim_start_matches("http://")).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
 
 /// Asks, and gives all that is answered up to the end of the connection.
 fn ask(provider: &Provider, head: &str, body: &Value) -> String {
-    let mut stream = TcpStream::connect(provider.url.trim_start_matches("http://")).unwrap();
+    let mut stream = connect(provider);
     let body = body.to_string();
     let length = body.len();
     write!(stream, "{head}\r\nContent-Length: {length}\r\n\r\n{body}").unwrap();
@@ -100,7 +108,7 @@ fn a_stream_that_stalls_stays_open() {
     let words = "Half of it";
     for (at, is_complete) in [(Stall::InTheWords, false), (Stall::AfterTheWords, true)] {
         let provider = Provider::start([vec![Answer::Stall { words, at }]]);
-        let mut stream = TcpStream::connect(provider.url.trim_start_matches("http://")).unwrap();
+        let mut stream = connect(&provider);
         let body = json!({"tools": [{"name": "exec_command"}]}).to_string();
         let length = body.len();
         write!(
