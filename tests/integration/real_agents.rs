@@ -165,7 +165,7 @@ fn processes() -> Vec<String> {
         .collect()
 }
 
-/// What a process has started, and what that has. Whoever hides its environment from others, as Codex does, is found too.
+/// What a process has started, and what that has. It finds who hides its environment, and the mark with it.
 fn family(pid: &str) -> Vec<String> {
     let mut children = processes();
     children.retain(|child| state(child).is_some_and(|(_, parent)| parent == pid));
