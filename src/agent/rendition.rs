@@ -8,12 +8,15 @@ use super::transcript::Note;
 #[derive(Debug)]
 pub struct Rendition {
     at_line_start: bool,
+    /// Whether the line so far is the assistant's, which ends where other text begins.
+    is_spoken: bool,
 }
 
 impl Default for Rendition {
     fn default() -> Self {
         Rendition {
             at_line_start: true,
+            is_spoken: false,
         }
     }
 }
@@ -22,6 +25,9 @@ impl Rendition {
     /// The text for a note. Nothing, if it is not for people.
     pub fn show<'n>(&mut self, note: &Note<'n>) -> Cow<'n, [u8]> {
         let shown: Cow<[u8]> = match note {
+            Note::Text(bytes) if self.is_spoken && !self.at_line_start => {
+                Cow::Owned([b"\n", *bytes].concat())
+            }
             Note::Text(bytes) => Cow::Borrowed(*bytes),
             Note::Words { text, begins } if *begins => {
                 Cow::Owned(format!("{}{text}", self.new_line()).into_bytes())
@@ -33,6 +39,7 @@ impl Rendition {
         };
         if let Some(last) = shown.last() {
             self.at_line_start = *last == b'\n';
+            self.is_spoken = matches!(note, Note::Words { .. });
         }
         shown
     }
@@ -67,7 +74,10 @@ mod tests {
                 about: "ls -l",
             },
             Note::Usage(Usage::default()),
-            words("Done.\n", true),
+            words("Done.", true),
+            Note::Text(b"a warn"),
+            Note::Text(b"ing\n"),
+            words("Really.\n", true),
             Note::Retry {
                 message: "overloaded, trying again",
             },
@@ -79,7 +89,7 @@ mod tests {
             .collect();
         assert_eq!(
             String::from_utf8_lossy(&shown),
-            "Loading\nI will look.\n→ Bash: ls -l\nDone.\n… overloaded, trying again\nbye\n"
+            "Loading\nI will look.\n→ Bash: ls -l\nDone.\na warning\nReally.\n… overloaded, trying again\nbye\n"
         );
     }
 }

@@ -15,6 +15,7 @@
 //!     daemon WORDS        one that was forked twice          close STREAM    stdin, stdout or stderr
 //!     flood BYTES         so much output, in one line        echo            print the prompt
 //!     remove FILE                                            every MS TEXT   a line again and again, for good
+//!     show FILE           print what is in a file
 //!
 //! WORDS are split as a shell does it. The files of `touch`, `write` and `on` appear with their content at once.
 #![expect(
@@ -160,6 +161,11 @@ async fn step(command: &str, rest: &str, signals: &mut Signals) {
         "daemon" => again("--daemon", &words(), true),
         "close" => close(rest),
         "remove" => fs::remove_file(rest).unwrap(),
+        "show" => {
+            let mut stdout = io::stdout();
+            stdout.write_all(&fs::read(rest).unwrap()).unwrap();
+            stdout.flush().unwrap();
+        }
         "every" => {
             let (time, text) = rest.split_once(' ').unwrap();
             let time = Duration::from_millis(time.parse().unwrap());

@@ -30,6 +30,7 @@ mod provider;
 mod real_agents;
 mod runner;
 mod schema;
+mod streams;
 mod supervision;
 mod timeouts;
 mod usage;
