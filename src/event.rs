@@ -169,8 +169,10 @@ pub struct Completed<'a> {
     pub tools: Option<u32>,
     /// What the agent itself says it did.
     pub summary: Option<String>,
-    /// The CLI's name for the conversation.
+    /// The CLI's name for the conversation, the model, and its own version, if it tells.
     pub session: Option<String>,
+    pub model: Option<String>,
+    pub version: Option<String>,
 }
 
 #[cfg(test)]
@@ -192,6 +194,8 @@ impl Completed<'static> {
             tools: None,
             summary: None,
             session: None,
+            model: None,
+            version: None,
         }
     }
 }

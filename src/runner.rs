@@ -265,6 +265,8 @@ fn completed<'a>(
             _ => Some(transcript.tools.used),
         },
         session: transcript.session.clone(),
+        model: transcript.model.clone(),
+        version: transcript.version.clone(),
         summary: iterated.summary,
         last_lines: iterated.last_lines,
     }
@@ -277,7 +279,7 @@ async fn wait(
     host: &mut Host,
     tell: &mut impl FnMut(Moment, What),
 ) -> Option<Signal> {
-    let until = host.clock.now().since_start + pause;
+    let until = host.clock.now().since_start.saturating_add(pause);
     loop {
         let now = host.clock.now();
         let left = until.saturating_sub(now.since_start);
@@ -619,7 +621,8 @@ fn tell_of_transcript(
     let usage = &transcript.usage;
     let unknown_tokens = plan.max_tokens.value.at().is_some() && !usage.has_tokens;
     let unknown_cost = plan.max_cost_usd.value.at().is_some() && usage.cost_usd.is_none();
-    if unknown_tokens || unknown_cost {
+    // An agent that could not work at all used up nothing.
+    if (unknown_tokens || unknown_cost) && transcript.trouble.is_none() {
         tell(at, What::UsageUnknown { iteration });
     }
     if let Some(percent) = usage.context_percent().filter(|p| *p > SMART_ZONE) {

@@ -101,13 +101,15 @@ impl Patience {
     ) -> Recourse {
         let pause = self.pause(trouble, standing.now);
         let gave_up = match (self.bound, standing.run_timeout) {
-            (Some(bound), _) if self.waited + pause > bound => Some(GaveUp::Patience(bound)),
+            (Some(bound), _) if self.waited.saturating_add(pause) > bound => {
+                Some(GaveUp::Patience(bound))
+            }
             (_, Some((timeout, left))) if pause >= left => Some(GaveUp::Deadline(timeout)),
             _ => None,
         };
         match gave_up {
             None => {
-                self.waited += pause;
+                self.waited = self.waited.saturating_add(pause);
                 self.pauses += 1;
                 Recourse::Wait(pause)
             }
@@ -137,7 +139,7 @@ impl Patience {
         let told = until_reset.or(trouble.and_then(|trouble| trouble.retry_after));
         match told {
             // If that was not enough the first time, it will not be the next time.
-            Some(told) => (told + AFTER_RESET).max(if self.pauses == 0 {
+            Some(told) => told.saturating_add(AFTER_RESET).max(if self.pauses == 0 {
                 Duration::ZERO
             } else {
                 growing
@@ -226,6 +228,17 @@ mod tests {
         assert_eq!(once(limited(Some(600), Some(7))), 601);
         assert_eq!(once(limited(None, Some(7))), 8);
         assert_eq!(once(limited(Some(-5), None)), 5);
+        // Whoever wants to be waited for until the end of days is not.
+        let mut patience = Patience::new(Some(MINUTE));
+        let mut forever = limited(None, None);
+        forever.retry_after = Some(Duration::MAX);
+        let given_up = ask(&mut patience, &forever, standing(false, None));
+        assert!(matches!(given_up, Recourse::GiveUp(_)), "{given_up:?}");
+        let mut patience = Patience::new(None);
+        for _ in 0..2 {
+            let waited = ask(&mut patience, &forever, standing(false, None));
+            assert_eq!(waited, Recourse::Wait(Duration::MAX));
+        }
         // It said so before, and it was not true.
         let mut patience = Patience::new(None);
         let trouble = limited(None, Some(0));

@@ -204,6 +204,8 @@ fn completed_json(completed: &Completed) -> Value {
         "said": completed.message,
         "summary": completed.summary,
         "session": completed.session,
+        "model": completed.model,
+        "agent_version": completed.version,
         "input_tokens": usage.has_tokens.then_some(usage.input_tokens),
         "output_tokens": usage.has_tokens.then_some(usage.output_tokens),
         "cost_usd": usage.cost_usd,

@@ -198,6 +198,8 @@ impl<'a> Board<'a> {
                 message: completed.message.as_deref().map(hide),
                 summary: completed.summary.as_deref().map(hide),
                 session: completed.session.as_deref().map(hide),
+                model: completed.model.as_deref().map(hide),
+                version: completed.version.as_deref().map(hide),
                 ..**completed
             })),
             What::RawOutput {
