@@ -8,6 +8,7 @@ use rooda::host::{Helper, TakenCredentials, checkout_tokens, put_back_credential
 use rooda::redact::Secrets;
 
 use crate::helper::{Workspace, helper, is_root};
+use crate::programs::write_script;
 
 const TOKEN: &str = "ghs_0123456789abcdefABCDEF";
 /// `x-access-token:` and the token above.
@@ -535,8 +536,7 @@ fn a_full_disk_leaves_no_half_of_a_configuration() {
         "#!/bin/bash\ntrap '' XFSZ; ulimit -f 1; exec {} \"$@\"\n",
         env!("CARGO_BIN_EXE_rooda")
     );
-    fs::write(&program, script).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    write_script(&program, &script);
     let full = Helper::of(&program, &crate::helper::confine);
     let warnings = put_back_credentials(&full, &taken).unwrap();
     assert_eq!(

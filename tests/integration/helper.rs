@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 use rooda::host::{Helper, Program, read_text_file};
 use tempfile::TempDir;
 
+use crate::programs::write_script;
+
 const RUNNER: u32 = 1001;
 
 pub(crate) fn is_root() -> bool {
@@ -158,8 +160,7 @@ fn an_answer_that_was_not_asked_for_is_refused() {
             format!("{trying}: the helper ended with signal: 9 (SIGKILL)"),
         ),
     ] {
-        fs::write(&program, format!("#!/bin/sh\n{answer}\n")).unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        write_script(&program, &format!("#!/bin/sh\n{answer}\n"));
         let begun = Instant::now();
         let helper = Helper::of(&program, &confine).within(Duration::from_secs(2));
         let error = helper.read(workspace.path(), &prompts).unwrap_err();
@@ -172,8 +173,7 @@ fn an_answer_that_was_not_asked_for_is_refused() {
 fn the_helper_has_nothing_of_our_environment() {
     let workspace = Workspace::new();
     let program = workspace.file("teller");
-    fs::write(&program, "#!/bin/sh\nenv >&2; exit 1\n").unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    write_script(&program, "#!/bin/sh\nenv >&2; exit 1\n");
     let with_keys = |command: &mut Command| {
         command.env("ANTHROPIC_API_KEY", "secret");
         confine(command);

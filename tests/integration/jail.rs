@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use rooda::host::{Attempt, Confinement, Jail, ProbeTargets, private_gid, run_probe_of};
 use tempfile::TempDir;
 
+use crate::programs::copy_program;
+
 const UID: u32 = 1001;
 
 /// A workspace, and a place like that of the runner.
@@ -36,7 +38,7 @@ impl Place {
         for folder in ["temp", "commands"] {
             make_folder(&runner.path().join(folder));
         }
-        fs::copy(env!("CARGO_BIN_EXE_rooda"), own.path().join("rooda")).unwrap();
+        copy_program(env!("CARGO_BIN_EXE_rooda"), &own.path().join("rooda"));
         let output = runner.path().join("commands/output");
         fs::write(&output, "status=success\n").unwrap();
         chown(&output, Some(UID), None).unwrap();

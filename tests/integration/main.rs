@@ -25,6 +25,7 @@ mod jail;
 mod list_info;
 mod log;
 mod outcome;
+mod programs;
 mod prompts;
 mod provider;
 mod real_agents;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use crate::harness::{Sandbox, is_alive, processes_with, send, state, unique_sleep, wait_until};
+use crate::programs::copy_program;
 
 /// How long something left behind may hold up the loop after the leader has ended.
 const HELD_UP: Duration = Duration::from_secs(2);
@@ -294,7 +295,7 @@ fn a_process_whose_name_is_cut_within_a_character_is_ended() {
     let sandbox = Sandbox::new();
     // The kernel keeps 15 bytes of a name.
     let name = "0123456789abcdü";
-    fs::copy("/bin/sleep", sandbox.path(name)).unwrap();
+    copy_program("/bin/sleep", &sandbox.path(name));
     let ran = sandbox
         .build(&format!("setsid ./{name} 4711"), ["-n", "1"])
         .run();
