@@ -1,8 +1,7 @@
 //! Everything that GitHub shows of a run: log, annotations, job summary, outputs, and the files of the run directory.
 
-use std::collections::VecDeque;
-
 use super::super::World;
+use super::shelf::Shelf;
 use crate::action::{FailOn, Job};
 use crate::error::{Error, ErrorKind};
 use crate::event::{Completed, Event, What};
@@ -15,10 +14,8 @@ use crate::report::{Heading, Outputs, RunFiles, Summary, Terminal, Workflow, eve
 use crate::signal::Signal;
 use crate::status::{Reason, Status};
 
-/// How much is kept of what agents print: of one, and of all, and of how many.
+/// How much is kept of what an agent prints.
 const MOST_OF_AN_OUTPUT: usize = 10 << 20;
-const MOST_OF_ALL_OUTPUTS: usize = 100 << 20;
-const MOST_OUTPUTS: usize = 1_000;
 
 const SUMMARY: &str = "summary.md";
 const EVENTS: &str = "events.jsonl";
@@ -44,9 +41,7 @@ pub(super) struct Board<'a> {
     is_interrupted: bool,
     /// What was odd before the loop began. It stands in the summary.
     notes: Vec<String>,
-    /// The outputs of iterations that are kept, the oldest first, and how large they are together.
-    kept_outputs: VecDeque<(String, usize)>,
-    kept_bytes: usize,
+    shelf: Shelf,
 }
 
 /// Those that turn the events of a loop into a log.
@@ -96,8 +91,7 @@ impl<'a> Board<'a> {
             mid_line: false,
             is_interrupted: false,
             notes,
-            kept_outputs: VecDeque::new(),
-            kept_bytes: 0,
+            shelf: Shelf::default(),
         };
         // A container that is killed from here on leaves that it was.
         board.publish();
@@ -232,13 +226,7 @@ impl<'a> Board<'a> {
             tracing::warn!("cannot write to the run directory: {error}");
             return;
         }
-        self.kept_outputs.push_back((name, length));
-        self.kept_bytes += length;
-        while self.kept_bytes > MOST_OF_ALL_OUTPUTS || self.kept_outputs.len() > MOST_OUTPUTS {
-            let Some((name, length)) = self.kept_outputs.pop_front() else {
-                return;
-            };
-            self.kept_bytes -= length;
+        for name in self.shelf.put(name, length) {
             run_dir.remove(&name).ok();
         }
     }
