@@ -10,6 +10,7 @@ pub mod list;
 pub mod probe;
 pub mod run;
 pub mod schema;
+mod shelf;
 pub mod version;
 
 use std::collections::BTreeMap;

@@ -11,6 +11,7 @@ mod console;
 mod credentials;
 mod files;
 mod folder;
+mod git_dir;
 mod helper;
 mod log;
 mod ownership;
@@ -31,6 +32,7 @@ pub use files::{
     current_program, enter, exists, read_any, read_stdin, read_text_file, throw_away_folder,
     write_file,
 };
+pub use git_dir::git_dir;
 pub use helper::{Helper, Program, serve_helper};
 pub use log::start_log;
 pub use ownership::{GivenBack, give_back, owner};

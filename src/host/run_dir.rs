@@ -108,6 +108,21 @@ impl RunDir {
         self.run.remove(plain(name)?)
     }
 
+    /// Removes the oldest runs beside this one, of those whose names begin like this and tell their time, until so many are
+    /// left.
+    pub fn keep_runs(&mut self, prefix: &str, most: usize) -> io::Result<()> {
+        let is_run = |name: &OsString| name.to_string_lossy().starts_with(prefix);
+        let mut names: Vec<OsString> = self.rooda.names(MOST as usize)?;
+        names.retain(is_run);
+        names.sort();
+        for name in &names[..names.len().saturating_sub(most)] {
+            if *name != self.run_name {
+                self.rooda.remove(name)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Gives everything to a user and lets all read it: later steps work with it. To be called at every exit, when no
     /// process of an agent is left.
     pub fn hand_over(&mut self, uid: u32, gid: u32) -> Result<()> {
@@ -312,6 +327,20 @@ mod tests {
             run.hand_over(agent.uid(), agent.uid()).unwrap();
             agent.run(&format!("ln -s /etc/shadow {}/x", run.path().display()));
         }
+    }
+
+    #[test]
+    fn only_the_newest_runs_are_kept() {
+        let base = folder_for_all();
+        for name in ["run-1", "run-2", "other", "run-3", "run-4"] {
+            let mut run = RunDir::create(base.path(), name).unwrap();
+            run.write("iteration-1.log", b"x").unwrap();
+            run.keep_runs("run-", 2).unwrap();
+        }
+        assert_eq!(
+            names(&base.path().join("rooda")),
+            ["other", "run-3", "run-4"]
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Everything that GitHub shows of a run: log, annotations, job summary, outputs, and the files of the run directory.
 
 use super::super::World;
-use super::shelf::Shelf;
+use super::super::shelf::Shelf;
 use crate::action::{FailOn, Job};
 use crate::error::{Error, ErrorKind};
 use crate::event::{Completed, Event, What};
@@ -13,9 +13,6 @@ use crate::report::workflow::{add_mask, end_group, error, group, refusal, resume
 use crate::report::{Heading, Outputs, RunFiles, Summary, Terminal, Workflow, event_line, say};
 use crate::signal::Signal;
 use crate::status::{Reason, Status};
-
-/// How much is kept of what an agent prints.
-const MOST_OF_AN_OUTPUT: usize = 10 << 20;
 
 const SUMMARY: &str = "summary.md";
 const EVENTS: &str = "events.jsonl";
@@ -201,7 +198,7 @@ impl<'a> Board<'a> {
                 attempt,
                 output,
             } => {
-                self.keep_output(*iteration, *attempt, output);
+                self.keep_output((*iteration, *attempt), output);
                 return;
             }
             _ => return self.tell(event),
@@ -209,25 +206,11 @@ impl<'a> Board<'a> {
         self.tell(&Event { at: event.at, what });
     }
 
-    /// Keeps what the agent printed, for whoever wants to know exactly. The oldest goes when it becomes too much.
-    fn keep_output(&mut self, iteration: u32, attempt: u32, output: &Tail) {
-        let Some(run_dir) = &mut self.run_dir else {
-            return;
-        };
-        let name = match attempt {
-            1 => format!("iteration-{iteration}.log"),
-            attempt => format!("iteration-{iteration}-{attempt}.log"),
-        };
-        let mut hidden = self.secrets.stream();
-        let mut bytes = hidden.feed(&output.end(MOST_OF_AN_OUTPUT)).into_owned();
-        bytes.extend(hidden.finish());
-        let length = bytes.len();
-        if let Err(error) = run_dir.write(&name, &bytes) {
+    fn keep_output(&mut self, attempt: (u32, u32), output: &Tail) {
+        if let Some(run_dir) = &mut self.run_dir
+            && let Err(error) = self.shelf.keep(run_dir, &self.secrets, attempt, output)
+        {
             tracing::warn!("cannot write to the run directory: {error}");
-            return;
-        }
-        for name in self.shelf.put(name, length) {
-            run_dir.remove(&name).ok();
         }
     }
 

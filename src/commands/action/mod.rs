@@ -6,7 +6,6 @@ mod install;
 mod jail;
 mod prepare;
 mod protections;
-mod shelf;
 
 use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;

@@ -1,8 +1,14 @@
 //! The raw outputs that are kept in the run directory: not more than so many, and not larger than so much together.
 
 use std::collections::VecDeque;
+use std::io;
 
-/// How much is kept of what agents print: of all, and of how many.
+use crate::host::RunDir;
+use crate::iteration::Tail;
+use crate::redact::Secrets;
+
+/// How much is kept of what agents print: of one, of all, and of how many.
+const MOST_OF_ONE: usize = 10 << 20;
 const MOST_BYTES: usize = 100 << 20;
 const MOST_FILES: usize = 1_000;
 
@@ -27,8 +33,30 @@ impl Default for Shelf {
 }
 
 impl Shelf {
+    /// Keeps what an agent printed, for whoever wants to know exactly. The oldest goes when it becomes too much.
+    pub(super) fn keep(
+        &mut self,
+        run_dir: &mut RunDir,
+        secrets: &Secrets,
+        (iteration, attempt): (u32, u32),
+        output: &Tail,
+    ) -> io::Result<()> {
+        let name = match attempt {
+            1 => format!("iteration-{iteration}.log"),
+            attempt => format!("iteration-{iteration}-{attempt}.log"),
+        };
+        let mut hidden = secrets.stream();
+        let mut bytes = hidden.feed(&output.end(MOST_OF_ONE)).into_owned();
+        bytes.extend(hidden.finish());
+        run_dir.write(&name, &bytes)?;
+        for name in self.put(name, bytes.len()) {
+            run_dir.remove(&name).ok();
+        }
+        Ok(())
+    }
+
     /// A file was written. Answers with those that have to go for it, the oldest first.
-    pub(super) fn put(&mut self, name: String, length: usize) -> Vec<String> {
+    fn put(&mut self, name: String, length: usize) -> Vec<String> {
         self.files.push_back((name, length));
         self.bytes += length;
         let mut gone = Vec::new();
