@@ -9,8 +9,8 @@ use super::transcript::{Note, Transcript};
 use crate::config::Format;
 use crate::iteration::Stream;
 
-/// How far into the output a format is looked for. A plain-text agent shows files and what tools print: what it shows
-/// later must not turn it into another.
+/// How far into the output a format is looked for that nobody named. A plain-text agent shows files and what tools print:
+/// what it shows later must not turn it into another.
 const WINDOW: usize = 64 << 10;
 
 /// How long a line can be at most, and at most has to be: an event can be long where few words are kept.
@@ -32,9 +32,11 @@ pub struct Decoder {
 enum Reading {
     /// Plain text, for good.
     Text,
-    /// Nothing yet. `left`: how many more bytes are looked at, if not all.
+    /// Nothing yet. `left`: in how many more bytes any format is looked for, counted at the end of a line that is held: it
+    /// began in time, and a result can be long.
     Open {
-        left: Option<usize>,
+        left: usize,
+        held: usize,
     },
     Events(Box<dyn Dialect>),
 }
@@ -56,8 +58,10 @@ impl Decoder {
     pub fn new(expected: Format, limit: usize) -> Self {
         let reading = match expected {
             Format::Text => Reading::Text,
-            Format::Auto => Reading::Open { left: Some(WINDOW) },
-            _ => Reading::Open { left: None },
+            _ => Reading::Open {
+                left: WINDOW,
+                held: 0,
+            },
         };
         Decoder {
             expected,
@@ -96,7 +100,7 @@ impl Decoder {
         let is_end = piece.ends_with(b"\n");
         let line = std::mem::replace(&mut self.line, Line::Start);
         self.line = match line {
-            Line::Start if !matches!(piece.first(), Some(b'{' | b'[')) => {
+            Line::Start if !may_be_events(piece) => {
                 hear(Note::Text(piece));
                 Line::Text
             }
@@ -111,10 +115,15 @@ impl Decoder {
             }
             Line::Held(mut held) => {
                 held.extend_from_slice(piece);
-                if is_end {
+                if !may_be_events(&held) {
+                    hear(Note::Text(&held));
+                    Line::Text
+                } else if is_end {
                     self.read(&held, hear);
+                    Line::Start
+                } else {
+                    Line::Held(held)
                 }
-                Line::Held(held)
             }
             Line::Text => {
                 hear(Note::Text(piece));
@@ -141,10 +150,13 @@ impl Decoder {
 
     /// Counts what was looked at in vain.
     fn look_away(&mut self, count: usize) {
-        if let Reading::Open { left: Some(left) } = &mut self.reading {
-            *left = left.saturating_sub(count);
-            // A line that began in time is read to its end: a result can be long.
-            if *left == 0 && !matches!(self.line, Line::Held(_)) {
+        let Reading::Open { left, held } = &mut self.reading else {
+            return;
+        };
+        *held += count;
+        if !matches!(self.line, Line::Held(_)) {
+            *left = left.saturating_sub(std::mem::take(held));
+            if *left == 0 && self.expected == Format::Auto {
                 self.reading = Reading::Text;
             }
         }
@@ -167,12 +179,13 @@ impl Decoder {
         if event.word("type").is_empty() {
             return false;
         }
-        if let Reading::Open { .. } = self.reading {
+        if let Reading::Open { left, .. } = self.reading {
+            let any = dialect::begun_by(event).filter(|_| left > 0);
             let expected = dialect::is_of(self.expected, event).then_some(self.expected);
-            let format = dialect::begun_by(event).or(expected);
-            let Some((format, dialect)) =
-                format.and_then(|format| Some((format, dialect::of(format)?)))
-            else {
+            let Some(format) = any.or(expected) else {
+                return false;
+            };
+            let Some(dialect) = dialect::of(format) else {
                 return false;
             };
             self.record.transcript.format = format;
@@ -201,6 +214,16 @@ impl Decoder {
             expected => (expected != transcript.format).then_some(expected),
         };
         transcript
+    }
+}
+
+/// Whether a line can be an event or a list of them, as far as it has come.
+fn may_be_events(line: &[u8]) -> bool {
+    match line {
+        [b'{', second, ..] => matches!(second, b'"' | b' '),
+        [b'[', second, ..] => *second == b'{',
+        [b'{' | b'['] => true,
+        _ => false,
     }
 }
 

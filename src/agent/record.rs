@@ -82,9 +82,12 @@ impl Record {
         }
         words.push_str(text);
         final_message.push_str(text);
-        keep_the_end(final_message, FINAL_MESSAGE);
         // Not at every piece: it moves what is kept.
-        if words.len() > self.limit.saturating_add(self.limit / 4).max(4096) {
+        let is_time = |text: &str, most: usize| text.len() > most.saturating_mul(2).max(4096);
+        if is_time(final_message, FINAL_MESSAGE) {
+            keep_the_end(final_message, FINAL_MESSAGE);
+        }
+        if is_time(words, self.limit) {
             self.transcript.words_are_cut |= keep_the_end(words, self.limit);
         }
         self.is_open = true;
@@ -100,7 +103,6 @@ impl Record {
     pub(super) fn ends_with(&mut self, text: &str) {
         self.transcript.final_message.clear();
         self.transcript.final_message.push_str(text);
-        keep_the_end(&mut self.transcript.final_message, FINAL_MESSAGE);
     }
 
     /// A tool use begins. Some CLIs tell that more than once.
@@ -169,6 +171,7 @@ impl Record {
     pub(super) fn end(mut self) -> Transcript {
         let words = &mut self.transcript.words;
         self.transcript.words_are_cut |= keep_the_end(words, self.limit);
+        keep_the_end(&mut self.transcript.final_message, FINAL_MESSAGE);
         self.transcript
     }
 }
@@ -187,8 +190,10 @@ impl Tally {
             self.of.clear();
         }
         let before = self.of.insert(key(id), figures).unwrap_or_default();
-        self.sum.0 = (self.sum.0 - before.0).saturating_add(figures.0);
-        self.sum.1 = (self.sum.1 - before.1).saturating_add(figures.1);
+        // Figures so large that they do not add up are nobody's, but must not matter.
+        let replaced = |sum: u64, before, figure| sum.saturating_sub(before).saturating_add(figure);
+        self.sum.0 = replaced(self.sum.0, before.0, figures.0);
+        self.sum.1 = replaced(self.sum.1, before.1, figures.1);
         self.sum
     }
 }
@@ -286,4 +291,34 @@ fn keep_the_end(text: &mut String, most: usize) -> bool {
     }
     text.drain(..start);
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tally_counts_the_last_figures_of_each() {
+        let mut tally = Tally::default();
+        tally.with("a", (1, 2));
+        tally.with("b", (10, 20));
+        assert_eq!(tally.with("a", (3, 4)), (13, 24));
+        let most = u64::MAX;
+        assert_eq!(tally.with("c", (most, most)), (most, most));
+        assert_eq!(tally.with("c", (0, 0)), (0, 0));
+        assert_eq!(tally.with("b", (1, 1)), (1, 1));
+    }
+
+    #[test]
+    fn a_line_is_cut_between_words() {
+        for (text, line) in [
+            (" one\n\ttwo ", "one two"),
+            ("token sk-0123456789", "token…"),
+            ("0123456789abcdef", "012345678…"),
+            ("\u{1b}[2Jabc", "\\u{1b}[2J…"),
+            ("", ""),
+        ] {
+            assert_eq!(one_line(text, 10), line, "{text:?}");
+        }
+    }
 }

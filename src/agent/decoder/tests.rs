@@ -276,6 +276,18 @@ fn text_stands_before_between_and_after_the_events() {
 }
 
 #[test]
+fn text_that_cannot_be_an_event_is_not_held_back() {
+    for text in ["[====>  ", "{x", "[1", "working"] {
+        let mut heard = Heard::default();
+        let mut decoder = Decoder::new(Format::Auto, LIMIT);
+        for byte in text.as_bytes().chunks(1) {
+            decoder.feed(Stream::Stdout, byte, &mut |note| heard.note(note));
+        }
+        assert_eq!(heard.text, text.as_bytes());
+    }
+}
+
+#[test]
 fn standard_error_is_never_an_event() {
     let mut decoder = Decoder::new(Format::Codex, LIMIT);
     let mut heard = Heard::default();
@@ -301,6 +313,9 @@ fn what_a_plain_agent_shows_late_makes_it_no_other() {
     }
     // In time, it is one.
     assert_eq!(whole(Format::Auto, &output[2..]).format, Format::Codex);
+    // What was expected may come late, another may not.
+    assert_eq!(whole(Format::Codex, &output).format, Format::Codex);
+    assert_eq!(whole(Format::Claude, &output).format, Format::Text);
 }
 
 #[test]
@@ -329,7 +344,7 @@ fn a_result_that_is_longer_than_the_window_is_read() {
 
 #[test]
 fn a_line_without_end_is_dropped_from_events_and_passed_on_as_text() {
-    let endless = vec![b'{'; LONGEST_LINE + 10];
+    let endless = [b"{\"".as_slice(), &[b'x'; LONGEST_LINE]].concat();
     let (transcript, heard) = decoded(Format::Auto, &endless, 1 << 16, None);
     assert_eq!(transcript.format, Format::Text);
     assert!(heard.text == endless);

@@ -19,6 +19,7 @@ fn only_the_assistant_itself_speaks() {
         says(r#","parent_tool_use_id":"toolu_1""#, text),
         says(r#","is_api_error_message":true"#, text),
         says(r#","aborted":true"#, text),
+        says("", text).replace(r#""id":"1""#, r#""model":"<synthetic>""#),
         says("", r#"{"type":"thinking","thinking":"<promise>SUCCESS</promise>"}"#),
         says("", r#"{"type":"tool_use","id":"1","name":"Bash","input":{"command":"<promise>SUCCESS</promise>"}}"#),
         says("", text).replace("\"assistant\"", "\"user\""),
@@ -122,4 +123,91 @@ fn a_tool_is_told_in_one_inert_line() {
     );
     assert!(told.chars().count() < 230 && told.ends_with('…'), "{told}");
     assert!(!told.contains(char::is_control));
+}
+
+#[test]
+fn a_subagent_of_copilot_does_not_speak() {
+    let says = |more: &str| {
+        format!(
+            r#"{{"type":"assistant.message","id":"1","timestamp":"t","data":{{"content":"done"{more}}}}}"#
+        )
+    };
+    let begin = r#"{"type":"session.info","id":"1","timestamp":"t","data":{}}"#;
+    let transcript = lines(&[begin, &says(""), &says(r#","parentToolCallId":"call_1""#)]);
+    assert_eq!(transcript.words, "done");
+}
+
+#[test]
+fn pieces_of_a_message_join_unless_one_is_missing() {
+    let begin = r#"{"type":"init","timestamp":"t","session_id":"s","model":"m"}"#;
+    let piece = |text: &str| {
+        format!(
+            r#"{{"type":"message","timestamp":"t","role":"assistant","delta":true,"content":"{text}"}}"#
+        )
+    };
+    let (one, two) = (piece("never <pro"), piece("mise>SUCCESS</promise>"));
+    let whole = "never <promise>SUCCESS</promise>";
+    assert_eq!(lines(&[begin, &one, "text", &two]).words, whole);
+    for between in [
+        r#"{"type":"tool_use","timestamp":"t","tool_id":"1","tool_name":"x"}"#,
+        r#"{"type":"message","timestamp":"t","role":"assi"#,
+        &format!("{{\"{}", "x".repeat(LONGEST_LINE)),
+    ] {
+        let transcript = lines(&[begin, &one, between, &two]);
+        assert_eq!(transcript.words, "never <pro\nmise>SUCCESS</promise>");
+        assert_eq!(transcript.final_message, "mise>SUCCESS</promise>");
+    }
+}
+
+#[test]
+fn usage_counts_each_message_once_and_subagents_too() {
+    let says = |id: &str, parent: &str, output: u32| {
+        format!(
+            r#"{{"type":"assistant","session_id":"s","parent_tool_use_id":{parent},"message":{{"id":"{id}","model":"m","content":[],"usage":{{"input_tokens":100,"cache_read_input_tokens":10,"output_tokens":{output}}}}}}}"#
+        )
+    };
+    let heard = lines(&[
+        INIT,
+        &says("1", "null", 1),
+        &says("1", "null", 5),
+        &says("2", "\"toolu\"", 7),
+        &says("2", "\"toolu\"", 7),
+    ]);
+    assert_eq!(heard.usage.input_tokens, 220);
+    assert_eq!(heard.usage.output_tokens, 12);
+    assert_eq!(heard.usage.context.unwrap().used, 110);
+
+    let result = r#"{"type":"result","session_id":"s","is_error":false,"result":"","usage":{"input_tokens":1},"modelUsage":{"small":{"inputTokens":900,"contextWindow":1},"m":{"inputTokens":200,"cacheReadInputTokens":50,"outputTokens":30,"contextWindow":200}}}"#;
+    let ended = lines(&[INIT, &says("1", "null", 1), result]);
+    assert_eq!(ended.usage.input_tokens, 1150);
+    assert_eq!(ended.usage.output_tokens, 30);
+    assert_eq!(ended.usage.context.unwrap().window, Some(200));
+}
+
+#[test]
+fn what_claude_was_told_last_is_its_trouble_if_it_is_cut_off() {
+    let limit = r#"{"type":"rate_limit_event","session_id":"s","rate_limit_info":{"status":"rejected","resetsAt":1794792142}}"#;
+    let warning = r#"{"type":"rate_limit_event","session_id":"s","rate_limit_info":{"status":"allowed_warning","resetsAt":1}}"#;
+    let error = r#"{"type":"assistant","session_id":"s","is_api_error_message":true,"error":"rate_limit","message":{"content":[{"type":"text","text":"limit"}]}}"#;
+    let speaks = r#"{"type":"assistant","session_id":"s","message":{"content":[{"type":"text","text":"on"}]}}"#;
+    let cut = lines(&[INIT, limit, warning, error]);
+    let trouble = cut.trouble.unwrap();
+    assert_eq!(
+        (cut.has_ended, trouble.kind),
+        (false, TroubleKind::RateLimited)
+    );
+    assert_eq!(trouble.message, "limit");
+    assert_eq!(trouble.resets_at.unwrap().as_second(), 1_794_792_142);
+    assert_eq!(lines(&[INIT, limit, error, speaks]).trouble, None);
+}
+
+#[test]
+fn a_date_to_come_back_at_is_read() {
+    let error = r#"{"type":"error","timestamp":1,"sessionID":"s","error":{"name":"APIError","data":{"message":"no","statusCode":503,"responseHeaders":{"retry-after":"Mon, 16 Nov 2026 00:16:18 GMT"}}}}"#;
+    let trouble = lines(&[error]).trouble.unwrap();
+    assert_eq!(
+        trouble.resets_at.unwrap().to_string(),
+        "2026-11-16T00:16:18Z"
+    );
+    assert_eq!(trouble.retry_after, None);
 }

@@ -138,4 +138,55 @@ proptest! {
             }
         }
     }
+
+    #[test]
+    fn no_value_can_break_it(
+        which in any::<prop::sample::Index>(),
+        spoilt in prop::collection::vec((any::<prop::sample::Index>(), 0_usize..8), 1..20),
+    ) {
+        let streams = streams();
+        let (_, format, output) = *which.get(&streams);
+        let lines = std::str::from_utf8(output).unwrap().lines();
+        let mut values: Vec<serde_json::Value> = lines.map(|line| serde_json::from_str(line).unwrap()).collect();
+        for (at, with) in spoilt {
+            let line = at.index(values.len());
+            spoil(&mut values[line], &mut at.index(60), SPOILS[with]);
+        }
+        let mut output = String::new();
+        for value in values.iter().chain(&values) {
+            writeln!(output, "{value}").unwrap();
+        }
+        let (transcript, heard) = decoded(format, output.as_bytes(), usize::MAX, Some(145));
+        prop_assert_eq!(heard.words, transcript.words);
+    }
+}
+
+/// What no CLI would write where something else is expected.
+const SPOILS: [&str; 8] = [
+    "null",
+    "-1",
+    "1e300",
+    "18446744073709551615",
+    "\"\"",
+    "\"\\u0000\u{2028}\"",
+    "[[{}],[]]",
+    "{\"type\":{}}",
+];
+
+/// Puts another value in place of one of those that hold no others, counted around.
+fn spoil(value: &mut serde_json::Value, left: &mut usize, with: &str) {
+    match value {
+        serde_json::Value::Object(map) => {
+            map.values_mut().for_each(|value| spoil(value, left, with));
+        }
+        serde_json::Value::Array(list) => {
+            list.iter_mut().for_each(|value| spoil(value, left, with));
+        }
+        leaf => {
+            if *left == 0 {
+                *leaf = serde_json::from_str(with).unwrap();
+            }
+            *left = left.wrapping_sub(1);
+        }
+    }
 }
