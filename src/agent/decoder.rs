@@ -9,8 +9,8 @@ use super::transcript::{Note, Transcript};
 use crate::config::Format;
 use crate::iteration::Stream;
 
-/// How far into the output a format is looked for that nobody named. A plain-text agent shows files and what tools print:
-/// what it shows later must not turn it into another.
+/// How far into the output a format is looked for that nobody named. A plain-text agent shows files and what tools
+/// print: what it shows later must not turn it into another.
 const WINDOW: usize = 64 << 10;
 
 /// How long a line can be at most, and at most has to be: an event can be long where few words are kept.
@@ -32,8 +32,8 @@ pub struct Decoder {
 enum Reading {
     /// Plain text, for good.
     Text,
-    /// Nothing yet. `left`: in how many more bytes any format is looked for, counted at the end of a line that is held: it
-    /// began in time, and a result can be long.
+    /// Nothing yet. `left`: in how many more bytes any format is looked for, counted at the end of a line that is held:
+    /// it began in time, and a result can be long.
     Open {
         left: usize,
         held: usize,

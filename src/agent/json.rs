@@ -1,7 +1,7 @@
 //! JSON that others wrote, read leniently: what is missing or of another type is simply nothing.
 //!
-//! An agent decides what it prints. So the texts of a line are borrowed from it where they can be, and only so many values are kept: a
-//! line of ten megabytes full of zeros costs no more memory than its bytes.
+//! An agent decides what it prints. So the texts of a line are borrowed from it where they can be, and only so many
+//! values are kept: a line of ten megabytes full of zeros costs no more memory than its bytes.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -87,8 +87,8 @@ impl<'a> Json<'a> {
     }
 }
 
-/// Gives the value on a line, or, if that is a list, each value in it as soon as it is read. Answers whether the line was JSON to
-/// its end.
+/// Gives the value on a line, or, if that is a list, each value in it as soon as it is read. Answers whether the line
+/// was JSON to its end.
 pub(super) fn each(line: &[u8], take: &mut dyn FnMut(&Json)) -> bool {
     let text = String::from_utf8_lossy(line);
     let mut taken = 0;

@@ -252,8 +252,8 @@ pub(super) fn about<'j>(input: &'j Json) -> &'j str {
         .unwrap_or_default()
 }
 
-/// A text as one inert line of so many characters at most. A word that is too long for it is left out as a whole: half of a secret
-/// would not be recognised as one.
+/// A text as one inert line of so many characters at most. A word that is too long for it is left out as a whole: half
+/// of a secret would not be recognised as one.
 pub(super) fn one_line(text: &str, most: usize) -> String {
     let mut line = String::new();
     let mut left = most - 1;

@@ -1,5 +1,5 @@
-//! The recorded streams, and how output is cut into events. tests/events.rs has what single events mean, tests/hostile.rs what must
-//! not come of anything.
+//! The recorded streams, and how output is cut into events. tests/events.rs has what single events mean,
+//! tests/hostile.rs what must not come of anything.
 
 mod events;
 mod hostile;

@@ -186,8 +186,8 @@ impl Claude {
         self.has_spoken = false;
     }
 
-    /// The result counts all turns, and by model the subagents too. A conversation that was broken off counts nothing: what was
-    /// heard before is not less true for that.
+    /// The result counts all turns, and by model the subagents too. A conversation that was broken off counts nothing:
+    /// what was heard before is not less true for that.
     fn usage(&self, event: &Json, record: &mut Record) {
         let usage = &mut record.transcript.usage;
         usage.cost_usd = event.at(&["total_cost_usd"]).number().or(usage.cost_usd);
