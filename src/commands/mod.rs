@@ -6,6 +6,7 @@ pub mod demo;
 pub mod demo_agent;
 pub mod helper;
 pub mod info;
+mod keeper;
 pub mod list;
 pub mod probe;
 pub mod run;

@@ -4,6 +4,7 @@ use std::iter::repeat;
 use std::path::Path;
 use std::time::Duration;
 
+use super::keeper::Keeper;
 use super::{World, finish, read_place};
 use crate::cli::{Colour, CommonArgs, LoopArgs, RunArgs, without_dry_run};
 use crate::config::{
@@ -11,6 +12,7 @@ use crate::config::{
     Target, resolve,
 };
 use crate::error::{Error, ErrorKind, Problem};
+use crate::event::{Event, What};
 use crate::host::{self, Clock, Console, Reader, SecondSignal, Signals, Supervisor};
 use crate::iteration::holds_bare_tag;
 use crate::plan::{Agent, Plan};
@@ -429,7 +431,16 @@ pub fn execute(
             reader: Reader::Direct,
             jails: Vec::new(),
         };
-        let mut emit = |event: &crate::event::Event| {
+        let mut keeper = Keeper::new(world, agents);
+        let mut emit = |event: &Event| {
+            if let What::RawOutput {
+                iteration,
+                attempt,
+                output,
+            } = &event.what
+            {
+                keeper.keep((*iteration, *attempt), output);
+            }
             let report = terminal.report(event);
             if let Some(status) = report.status {
                 world.console.status(status);
@@ -439,6 +450,9 @@ pub fn execute(
             }
         };
         let status = runner::run(plan, agents, &mut host, &mut emit).await;
+        if status != Status::Success {
+            keeper.tell();
+        }
         // Whoever reads our output may be slow; whoever interrupts us does not want to wait for them.
         let patience = match status {
             Status::Interrupted => LAST_WORDS,

@@ -1,7 +1,9 @@
 //! Agents that print events: what a run makes of what the real CLIs were recorded to print.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use rustix::process::Signal;
@@ -704,4 +706,43 @@ fn who_talks_about_rate_limits_has_none() {
         ran.log().contains("process: the agent exited with code 1"),
         "{ran}"
     );
+}
+
+#[test]
+fn what_an_agent_printed_is_kept_in_the_repository_without_secrets() {
+    let sandbox = Sandbox::new();
+    let git = Command::new("git")
+        .args(["init", "-q"])
+        .current_dir(sandbox.work())
+        .status();
+    assert!(git.unwrap().success());
+    let stream = recorded("opencode-err429-json.jsonl");
+    sandbox.file("limit.jsonl", &stream.replace("fake", "sk-12345678"));
+    let script =
+        "read\nshow limit.jsonl\nexit 1\n---\nread\nprint key: sk-12345678\neprint oops\nexit 3";
+    let ran = build(&sandbox, "opencode", script)
+        .args(["-n", "1"])
+        .env("OPENAI_API_KEY", "sk-12345678")
+        .run();
+    assert_eq!(ran.code, Some(2), "{ran}");
+    let runs: Vec<_> = fs::read_dir(sandbox.path(".git/rooda")).unwrap().collect();
+    assert_eq!(runs.len(), 1);
+    let run = runs[0].as_ref().unwrap().path();
+    assert!(
+        ran.stderr
+            .contains(&format!("What the agent printed is in {}\n", run.display())),
+        "{ran}"
+    );
+    let read = |name: &str| fs::read_to_string(run.join(name)).unwrap();
+    assert_eq!(read("iteration-1.log"), stream.replace("fake", "***"));
+    let second = read("iteration-1-2.log");
+    assert!(
+        second.contains("key: ***\n") && second.contains("oops\n"),
+        "{second}"
+    );
+    let mode = fs::metadata(run.join("iteration-1.log"))
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o077, 0);
 }

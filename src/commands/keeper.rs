@@ -1,0 +1,61 @@
+//! What agents printed on the command line: kept in the repository's own folder, for whoever wants to know exactly.
+
+use std::path::Path;
+
+use super::World;
+use super::shelf::Shelf;
+use crate::action::secrets;
+use crate::host::{self, RunDir};
+use crate::iteration::Tail;
+use crate::plan::Agent;
+use crate::redact::Secrets;
+
+/// Keeps it, if there is a repository.
+pub(super) struct Keeper {
+    run_dir: Option<RunDir>,
+    secrets: Secrets,
+    shelf: Shelf,
+}
+
+/// How many runs are kept, and how their folders are called.
+const MOST_RUNS: usize = 10;
+const RUN: &str = "run-";
+
+impl Keeper {
+    pub(super) fn new(world: &World, agents: &[Agent]) -> Self {
+        let keys = agents.iter().flat_map(|agent| &agent.keys);
+        let name = world.clock.now().time.strftime("%Y%m%dT%H%M%SZ");
+        let run_dir = host::git_dir(Path::new(".")).and_then(|git_dir| {
+            let mut made = RunDir::create(&git_dir, &format!("{RUN}{name}"));
+            if let Ok(made) = &mut made {
+                made.keep_runs(RUN, MOST_RUNS).ok();
+            }
+            made.inspect_err(|error| {
+                tracing::debug!("what the agent prints is not kept: {error:#}")
+            })
+            .ok()
+        });
+        Keeper {
+            run_dir,
+            secrets: Secrets::new(secrets(&world.environment, keys.map(String::as_str))),
+            shelf: Shelf::default(),
+        }
+    }
+
+    pub(super) fn keep(&mut self, attempt: (u32, u32), output: &Tail) {
+        let Some(run_dir) = &mut self.run_dir else {
+            return;
+        };
+        let kept = self.shelf.keep(run_dir, &self.secrets, attempt, output);
+        if let Err(error) = kept {
+            tracing::debug!("what the agent printed is not kept: {error}");
+        }
+    }
+
+    pub(super) fn tell(&self) {
+        if let Some(run_dir) = &self.run_dir {
+            let path = run_dir.path();
+            tracing::info!("What the agent printed is in {}", path.display());
+        }
+    }
+}
