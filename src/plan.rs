@@ -3,10 +3,11 @@
 
 use std::fmt;
 use std::num::NonZeroU32;
+use std::time::Duration;
 
 use crate::config::{
     Bound, CommandLine, Dollars, Format, FragmentSource, LogFormat, LogLevel, Phase, Positive,
-    Promise, PromiseMatch, Sourced, Span, TimestampFormat, Tokens,
+    Promise, PromiseMatch, Source, Sourced, Span, TimestampFormat, Tokens,
 };
 use crate::units::Size;
 
@@ -90,6 +91,14 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// How long an agent may be silent. A default is no reason to end one that may print nothing before it has finished.
+    pub fn idle_timeout_for(&self, agent: &Agent) -> Option<Duration> {
+        let is_ours = matches!(self.idle_timeout.source, Source::Action(_));
+        let may_be_silent = matches!(agent.format, Format::Text | Format::Auto);
+        let timeout = self.idle_timeout.value.at().map(|span| span.0);
+        timeout.filter(|_| !(is_ours && may_be_silent))
+    }
+
     /// Every setting with its value and its source, in the order in which people look for them.
     pub fn settings(&self) -> Vec<(&'static str, String, String)> {
         fn row<T: fmt::Display>(

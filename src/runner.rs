@@ -101,7 +101,11 @@ pub async fn run(
             agent: &agents[turn.agent],
             jail: turn.agent,
             prompt: &prompt,
-            limits: limits(plan, run_timeout.map(|timeout| (timeout, elapsed))),
+            limits: limits(
+                plan,
+                &agents[turn.agent],
+                run_timeout.map(|timeout| (timeout, elapsed)),
+            ),
         };
         let iterated = iterate(&attempt, host, &progress, &mut tell).await;
         progress.spend(&iterated.transcript.usage);
@@ -346,7 +350,7 @@ fn file_of(fragment: &FragmentSource) -> Option<&Path> {
 }
 
 /// What one iteration may take: its own timeout, or what is left of the run's if that is less.
-fn limits(plan: &Plan, run: Option<(Duration, Duration)>) -> Limits {
+fn limits(plan: &Plan, agent: &Agent, run: Option<(Duration, Duration)>) -> Limits {
     let own = plan.iteration_timeout.value.at().map(|span| span.0);
     let left = run.map(|(timeout, elapsed)| (timeout.saturating_sub(elapsed), timeout));
     let deadline = match (own, left) {
@@ -357,7 +361,7 @@ fn limits(plan: &Plan, run: Option<(Duration, Duration)>) -> Limits {
     };
     Limits {
         deadline,
-        idle: plan.idle_timeout.value.at().map(|span| span.0),
+        idle: plan.idle_timeout_for(agent),
         grace: plan.kill_grace.value.0,
         buffer: usize::try_from(plan.max_output_buffer.value.0).unwrap_or(usize::MAX),
     }

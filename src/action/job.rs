@@ -75,6 +75,37 @@ pub fn step_debug_layer(job: &Job) -> Option<Layer> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{Catalogue, Request, Target, builtin_layers, resolve};
+
+    #[test]
+    fn the_default_for_silence_is_for_agents_that_are_not_silent() {
+        let idle = |own: &[Layer]| {
+            let mut layers = builtin_layers().expect("ours");
+            layers.extend(default_layers(&Job::read(&BTreeMap::new())));
+            layers.extend(own.iter().cloned());
+            let catalogue = Catalogue::new(&mut layers);
+            let request = Request {
+                target: Target::Task("x".to_owned()),
+                phases: Vec::new(),
+                context: Vec::new(),
+                task_id: None,
+                in_actions: true,
+            };
+            let plan = resolve(&catalogue, request).expect("a plan").plan;
+            let told = catalogue.agents().into_iter().map(|agent| {
+                let idle = plan.idle_timeout_for(&agent).map(|idle| idle.as_secs());
+                (agent.name, idle)
+            });
+            BTreeMap::from_iter(told)
+        };
+        let by_default = idle(&[]);
+        assert_eq!(by_default["claude"], Some(600));
+        assert_eq!(by_default["cursor-agent"], None);
+        let given = Layer::of(Source::Input("idle-timeout"), |settings| {
+            settings.idle_timeout = Some(Bound::At(Span(Duration::from_secs(5))));
+        });
+        assert_eq!(idle(&[given])["cursor-agent"], Some(5));
+    }
 
     #[test]
     fn the_name_of_a_step_is_harmless_as_the_name_of_a_folder() {

@@ -309,6 +309,17 @@ async fn bring_in(
     for warning in &odd {
         board.warn(warning);
     }
+    for agent in agents {
+        let timeout = &resolved.plan.idle_timeout;
+        if timeout.value.at().is_some() && resolved.plan.idle_timeout_for(agent).is_none() {
+            tracing::info!(
+                "{} may print nothing before it has finished: the idle timeout of {} ({}) is not for it",
+                agent.name,
+                timeout.value,
+                timeout.source
+            );
+        }
+    }
     let mut versions = Vec::new();
     for (agent, keyless) in agents.iter().zip(&keyless) {
         versions.push(version_told(agent, keyless, host).await);
