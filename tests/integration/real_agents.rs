@@ -12,6 +12,7 @@ use rustix::process::{Signal, geteuid};
 
 use crate::harness::{Ran, Rooda, Running, Sandbox, is_alive, send, state};
 use crate::provider::{Act, Answer, Provider, Stall};
+use crate::runner::Job;
 
 /// The folder of an npm prefix: both are in its `bin`.
 const AGENTS: &str = "ROODA_TEST_AGENTS";
@@ -48,6 +49,34 @@ enum Cli {
     Codex,
 }
 
+/// The folder that they are in. `None`: there is none, and it was said aloud.
+fn agents() -> Option<PathBuf> {
+    let agents = std::env::var_os(AGENTS).map(PathBuf::from);
+    if agents.is_none() {
+        let test = thread::current().name().unwrap_or_default().to_owned();
+        // Past the capture of the test harness, which shows nothing of tests that pass.
+        let line = format!("NOT RUN: {test}: {AGENTS} names no folder; .ci/agents sets it\n");
+        io::stderr().write_all(line.as_bytes()).unwrap();
+    }
+    agents
+}
+
+/// Where Codex finds its provider.
+fn codex_config(provider: &Provider) -> String {
+    format!(
+        "model = \"gpt-5.5\"\n\
+         model_provider = \"loopback\"\n\
+         [model_providers.loopback]\n\
+         name = \"loopback\"\n\
+         base_url = \"{}/v1\"\n\
+         wire_api = \"responses\"\n\
+         env_key = \"OPENAI_API_KEY\"\n\
+         request_max_retries = 1\n\
+         stream_max_retries = 1\n",
+        provider.url
+    )
+}
+
 /// An agent, its provider, and a workspace.
 struct Scene {
     cli: Cli,
@@ -61,13 +90,7 @@ impl Scene {
     /// `None`: there are no agents here, and it was said aloud.
     fn new(cli: Cli, script: impl FnOnce(&Sandbox) -> Vec<Vec<Answer>>) -> Option<Scene> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let Some(agents) = std::env::var_os(AGENTS).map(PathBuf::from) else {
-            let test = thread::current().name().unwrap_or_default().to_owned();
-            // Past the capture of the test harness, which shows nothing of tests that pass.
-            let line = format!("NOT RUN: {test}: {AGENTS} names no folder; .ci/agents sets it\n");
-            io::stderr().write_all(line.as_bytes()).unwrap();
-            return None;
-        };
+        let agents = agents()?;
         let sandbox = Sandbox::new();
         let provider = Provider::start(script(&sandbox));
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -87,19 +110,7 @@ impl Scene {
         if self.cli == Cli::Codex {
             let folder = self.sandbox.home(".codex");
             fs::create_dir_all(&folder).unwrap();
-            let config = format!(
-                "model = \"gpt-5.5\"\n\
-                 model_provider = \"loopback\"\n\
-                 [model_providers.loopback]\n\
-                 name = \"loopback\"\n\
-                 base_url = \"{}/v1\"\n\
-                 wire_api = \"responses\"\n\
-                 env_key = \"OPENAI_API_KEY\"\n\
-                 request_max_retries = 1\n\
-                 stream_max_retries = 1\n",
-                self.provider.url
-            );
-            fs::write(folder.join("config.toml"), config).unwrap();
+            fs::write(folder.join("config.toml"), codex_config(&self.provider)).unwrap();
         }
     }
 
@@ -335,4 +346,71 @@ fn a_promise_before_the_interrupt_is_no_success(cli: Cli) {
             assert!(!log.contains(success), "{at:?}: {ran}");
         }
     }
+}
+
+/// A first agent that is refused, and a second that takes over.
+#[test]
+fn both_work_in_the_jail_of_the_action() {
+    let Some(agents) = agents() else { return };
+    let Some(job) = Job::new() else { return };
+    let provider = Provider::start([
+        vec![Answer::Refuse {
+            status: 401,
+            words: "invalid x-api-key",
+            headers: &[],
+        }],
+        vec![
+            Answer::Does(Act::Write {
+                file: "/github/workspace/hello.txt".into(),
+                text: "hello from the jail\n",
+            }),
+            Answer::Does(Act::Run(
+                "echo and more >>hello.txt; cat /proc/1/environ $GITHUB_OUTPUT",
+            )),
+            Answer::Does(Act::Say(PROMISE)),
+        ],
+    ]);
+    let job = job
+        .patience(PATIENCE)
+        .input("prompt", "Write hello.txt")
+        .input("agent", "first, second")
+        .mount(&agents, "/opt/agents")
+        .file(
+            "rooda-config.yml",
+            "ai_cmd_aliases:\n  \
+               first:\n    \
+                 command: /opt/agents/bin/claude -p --dangerously-skip-permissions --output-format stream-json --verbose\n    \
+                 format: claude\n  \
+               second:\n    \
+                 command: /opt/agents/bin/codex exec --json --dangerously-bypass-approvals-and-sandbox -\n    \
+                 format: codex\n",
+        )
+        .input(
+            "agent-env",
+            "ANTHROPIC_BASE_URL CLAUDE_CODE_MAX_RETRIES CODEX_HOME",
+        )
+        .env("ANTHROPIC_API_KEY", "key-of-claude")
+        .env("OPENAI_API_KEY", "key-of-codex")
+        .env("ANTHROPIC_BASE_URL", &provider.url)
+        .env("CLAUDE_CODE_MAX_RETRIES", "1")
+        .env("CODEX_HOME", "/github/workspace/.codex")
+        .file(".codex/config.toml", &codex_config(&provider));
+    let outcome = job.run();
+    assert_eq!(outcome.output("status"), Some("success"), "{outcome}");
+    assert_eq!(job.read("hello.txt"), "hello from the jail\nand more\n");
+    let results = provider.asked().pop().unwrap().results;
+    assert!(!results[1].contains("key-of-claude"), "{results:?}");
+    assert!(results[1].contains("Permission denied"), "{results:?}");
+    let summary = outcome.summary.as_deref().unwrap_or_default();
+    assert!(
+        summary.contains("In iteration 1 second took over from first: permanent"),
+        "{outcome}"
+    );
+    assert!(summary.contains("2.1.325 (Claude Code)"), "{outcome}");
+    assert!(
+        outcome
+            .output("input-tokens")
+            .is_some_and(|tokens| tokens.parse::<u64>().is_ok()),
+        "{outcome}"
+    );
 }
