@@ -315,8 +315,10 @@ pub fn resolve(catalogue: &Catalogue, request: Request) -> Result<Resolved, Erro
         log_timestamp_format: catalogue.setting(name, |s| s.log_timestamp_format)?,
         procedure,
     };
-    let warnings = warnings(catalogue, &plan.procedure);
+    let mut warnings = warnings(catalogue, &plan.procedure);
     let agents = agents(catalogue, &plan.procedure);
+    let known = agents.as_deref().unwrap_or_default();
+    warnings.extend(known.iter().filter_map(|agent| plain(catalogue, agent)));
     Ok(Resolved {
         agents,
         plan,
@@ -345,6 +347,23 @@ fn warnings(catalogue: &Catalogue, procedure: &str) -> Vec<String> {
         }
         _ => Vec::new(),
     }
+}
+
+/// What a user gives up with a command line of their own for a CLI that could print events.
+fn plain(catalogue: &Catalogue, agent: &Agent) -> Option<String> {
+    let known = catalogue.known(agent.command.program_name())?;
+    let flags = known.format?.flags();
+    // `--flag=value` is two words in one.
+    let words = agent.command.words.iter().flat_map(|word| word.split('='));
+    let has_json = words.into_iter().any(|word| word.contains("json"));
+    (agent.format == Format::Auto && !flags.is_empty() && !has_json).then(|| {
+        format!(
+            "{} prints plain text: what its tools print may count as a promise, and errors, tokens and cost are not \
+             known; add `{}` to its command line, or say `format: text` in an alias",
+            agent.name,
+            flags.join(" ")
+        )
+    })
 }
 
 fn phases(

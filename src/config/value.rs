@@ -610,6 +610,18 @@ pub struct Tells {
 }
 
 impl Format {
+    /// The words of a command line that make its CLI print events in this format.
+    pub fn flags(self) -> &'static [&'static str] {
+        match self {
+            Format::Auto | Format::Text => &[],
+            Format::Claude => &["--output-format", "stream-json", "--verbose"],
+            Format::Codex => &["--json"],
+            Format::Gemini => &["-o", "stream-json"],
+            Format::Opencode => &["--format", "json"],
+            Format::Copilot => &["--output-format", "json"],
+        }
+    }
+
     pub fn tells(self) -> Tells {
         let (cost, tokens) = match self {
             Format::Claude | Format::Opencode => (true, true),

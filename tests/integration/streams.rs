@@ -746,3 +746,38 @@ fn what_an_agent_printed_is_kept_in_the_repository_without_secrets() {
         .mode();
     assert_eq!(mode & 0o077, 0);
 }
+
+#[test]
+fn a_cli_that_could_print_events_is_told_how() {
+    let sandbox = Sandbox::new();
+    sandbox.config("ai_cmd_aliases: {mine: {command: claude -p, format: text}}");
+    let warning = |command: [&str; 2]| {
+        let ran = sandbox.rooda(["build", "--dry-run"]).args(command).run();
+        let line = ran
+            .stderr
+            .lines()
+            .find(|line| line.contains("prints plain text"));
+        line.map(str::to_owned).unwrap_or_default()
+    };
+    let told = warning(["--ai-cmd", "/opt/bin/claude -p"]);
+    assert!(told.contains("Warning: claude prints plain text"), "{told}");
+    assert!(
+        told.contains("add `--output-format stream-json --verbose` to its command line"),
+        "{told}"
+    );
+    assert!(warning(["--ai-cmd", "codex exec -"]).contains("add `--json`"));
+    assert_eq!(
+        warning([
+            "--ai-cmd",
+            "claude -p --output-format=stream-json --verbose"
+        ]),
+        ""
+    );
+    assert_eq!(warning(["--ai-cmd", "my-agent"]), "");
+    assert_eq!(warning(["--ai-cmd-alias", "mine"]), "");
+    for alias in [
+        "claude", "codex", "gemini", "opencode", "copilot", "kiro-cli",
+    ] {
+        assert_eq!(warning(["--ai-cmd-alias", alias]), "");
+    }
+}
