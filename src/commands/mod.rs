@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 pub mod action;
+mod check;
 pub mod completions;
 pub mod demo;
 pub mod demo_agent;

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::super::run::{check, rehearse, tell_settings};
+use super::super::check::check;
+use super::super::run::{rehearse, tell_settings};
 use super::super::{ConfigFiles, World, read_layers};
 use super::board::{Board, VERSION};
 use super::cleanup::Cleanup;
