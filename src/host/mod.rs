@@ -37,9 +37,9 @@ pub use helper::{Helper, Program, serve_helper};
 pub use log::start_log;
 pub use ownership::{GivenBack, give_back, owner};
 pub use process::{
-    Attempt, Command, Confinement, Heard, Jail, LandlockStatus, Limits, Place, ProbeTargets, Ran,
-    SecondSignal, Supervisor, is_init, private_gid, probe, protect, run_probe, run_probe_of,
-    run_quietly,
+    Answer, Attempt, Command, Confinement, Heard, Jail, LandlockStatus, Limits, Place,
+    ProbeTargets, Ran, SecondSignal, Supervisor, ask, is_init, private_gid, probe, protect,
+    run_probe, run_probe_of, run_quietly,
 };
 pub use reader::{Reader, Workspace};
 pub use run_dir::{RunDir, run_dir_base};

@@ -234,7 +234,7 @@ impl Supervisor {
 }
 
 /// The leader's status, which is also what lets go of its pid. It does not wait: the leader has ended, or never will.
-fn status(child: &mut Child) -> io::Result<End> {
+pub(super) fn status(child: &mut Child) -> io::Result<End> {
     let status = child.try_wait()?;
     let code = status.and_then(|status| status.code());
     let signal = status.and_then(|status| status.signal());

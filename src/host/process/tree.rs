@@ -42,8 +42,7 @@ impl<'a> Tree<'a> {
 
     /// Whether the leader has ended. Its status stays with the kernel until the tree is gone.
     pub(super) fn leader_ended(&self) -> bool {
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        !matches!(waitid(WaitId::Pid(self.leader), options), Ok(None))
+        leader_ended(self.leader)
     }
 
     /// Takes the status of orphans that came to rooda and have ended. The leader's is not taken here.
@@ -138,6 +137,12 @@ impl<'a> Tree<'a> {
             kill_process(pid, signal).ok();
         }
     }
+}
+
+/// Whether a child of rooda has ended. Its status is not taken.
+pub(super) fn leader_ended(leader: Pid) -> bool {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    !matches!(waitid(WaitId::Pid(leader), options), Ok(None))
 }
 
 /// The children of rooda, whichever of its threads they belong to.
