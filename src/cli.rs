@@ -23,6 +23,7 @@ pub const SUBCOMMANDS: &[&str] = &[
     "loop",
     "list",
     "info",
+    "agents",
     "demo",
     "demo-agent",
     "helper",
@@ -79,6 +80,11 @@ Examples:
   rooda info build
   rooda info build --json | jq .settings";
 
+const AGENTS_EXAMPLES: &str = "\
+Examples:
+  rooda agents
+  rooda agents --json | jq -r '.[] | select(.version) | .name'";
+
 /// Runs AI coding CLIs in OODA loops: each iteration is a fresh process with a freshly composed prompt.
 ///
 /// `rooda <PROCEDURE>` is short for `rooda run <PROCEDURE>`.
@@ -122,6 +128,9 @@ pub enum Command {
     /// Tell what a procedure does and with which settings it would run
     #[command(after_help = INFO_EXAMPLES)]
     Info(InfoArgs),
+    /// List the AI commands, built-in and your own: what is installed, and whether a key is set
+    #[command(after_help = AGENTS_EXAMPLES)]
+    Agents(ListArgs),
     /// See the whole thing work: a throw-away repository, a scripted agent, the real loop
     Demo,
     /// The scripted agent of the demo

@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 pub mod action;
+pub mod agents;
 mod check;
 pub mod completions;
 pub mod demo;

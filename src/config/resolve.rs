@@ -117,6 +117,12 @@ impl<'a> Catalogue<'a> {
         })
     }
 
+    /// Whether a command is one of the built-in programs, found in the PATH. What a path leads to may be anything.
+    pub fn knows(&self, command: &CommandLine) -> bool {
+        let program = command.program();
+        !program.contains('/') && self.known(program).is_some()
+    }
+
     /// The built-in alias for a program, whatever its folder.
     fn known(&self, program: &str) -> Option<&'a Alias> {
         self.layers

@@ -1,5 +1,6 @@
 //! Events and plans in, bytes out. Nothing in here knows a file, a clock or a terminal.
 
+mod agents;
 mod catalogue;
 mod dry_run;
 mod json;
@@ -11,6 +12,7 @@ pub mod summary;
 mod terminal;
 pub mod workflow;
 
+pub use agents::{Inspected, Presence, Version, agents_json, agents_text};
 pub use catalogue::{info_json, info_text, list_json, list_text};
 pub use dry_run::{Check, dry_run};
 pub use json::event_line;

@@ -95,6 +95,25 @@ impl Sandbox {
             .map_or(0, |count| count.trim().parse().unwrap())
     }
 
+    /// Puts a shell script of this name into the folder `bin`, and gives the folder, to be a PATH of its own.
+    pub(crate) fn program(&self, name: &str, script: &str) -> String {
+        self.script(&format!("bin/{name}"), "#!/bin/sh", script);
+        self.path("bin").to_str().unwrap().to_owned()
+    }
+
+    /// Writes a script. Another process does it: no child of this one can then hold it open for writing, which would keep
+    /// it from being run.
+    pub(crate) fn script(&self, name: &str, first_line: &str, script: &str) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let text = format!("{first_line}\nPATH=/usr/bin:/bin\n{script}\n");
+        let write = "printf %s \"$2\" >\"$1\" && chmod +x \"$1\"";
+        let status = Command::new("sh")
+            .args(["-c", write, "sh", path.to_str().unwrap(), &text])
+            .status();
+        assert!(status.unwrap().success(), "{name}");
+    }
+
     /// The program with these arguments, to be started in the workspace.
     pub(crate) fn rooda<I: IntoIterator>(&self, arguments: I) -> Rooda<'_>
     where

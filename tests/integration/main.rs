@@ -11,6 +11,7 @@
 mod harness;
 
 mod action;
+mod agents;
 mod configuration;
 mod credentials;
 mod demo;
