@@ -14,7 +14,7 @@ use crate::config::{
 
 mod words;
 
-pub use words::{left_over_word, without_dry_run};
+pub use words::{left_over_word, without_doctor, without_dry_run};
 
 /// The names that no procedure can have.
 pub const SUBCOMMANDS: &[&str] = &[
@@ -24,6 +24,7 @@ pub const SUBCOMMANDS: &[&str] = &[
     "list",
     "info",
     "agents",
+    "doctor",
     "demo",
     "demo-agent",
     "helper",
@@ -85,6 +86,14 @@ Examples:
   rooda agents
   rooda agents --json | jq -r '.[] | select(.version) | .name'";
 
+const DOCTOR_EXAMPLES: &str = "\
+Examples:
+  rooda doctor build --ai-cmd-alias claude
+  rooda doctor                                      All but the prompts
+
+Exit codes:
+  0 nothing is wrong, 1 something is, 64 usage";
+
 /// Runs AI coding CLIs in OODA loops: each iteration is a fresh process with a freshly composed prompt.
 ///
 /// `rooda <PROCEDURE>` is short for `rooda run <PROCEDURE>`.
@@ -131,6 +140,9 @@ pub enum Command {
     /// List the AI commands, built-in and your own: what is installed, and whether a key is set
     #[command(after_help = AGENTS_EXAMPLES)]
     Agents(ListArgs),
+    /// Check all that a run needs, and tell what to mend
+    #[command(after_help = DOCTOR_EXAMPLES)]
+    Doctor(DoctorArgs),
     /// See the whole thing work: a throw-away repository, a scripted agent, the real loop
     Demo,
     /// The scripted agent of the demo
@@ -204,6 +216,22 @@ pub struct InfoArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+
+    #[command(flatten)]
+    pub place: PlaceArgs,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct DoctorArgs {
+    /// The procedure; `rooda list` shows them
+    pub procedure: Option<String>,
+
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+
+    #[command(flatten)]
+    pub settings: SettingsArgs,
 
     #[command(flatten)]
     pub place: PlaceArgs,

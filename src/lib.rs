@@ -76,6 +76,7 @@ fn dispatch(world: &World, cli: &Cli) -> Result<u8, Error> {
         Some(Command::List(arguments)) => commands::list::run(world, arguments)?,
         Some(Command::Info(arguments)) => commands::info::run(world, arguments)?,
         Some(Command::Agents(arguments)) => commands::agents::run(world, arguments)?,
+        Some(Command::Doctor(arguments)) => commands::doctor::run(world, arguments)?,
         Some(Command::Demo) => return commands::demo::run(world),
         Some(Command::DemoAgent) => commands::demo_agent::run(world)?,
         Some(Command::Helper) => commands::helper::run()?,

@@ -74,6 +74,14 @@ pub fn without_dry_run(arguments: &[OsString]) -> String {
     kept.join(" ")
 }
 
+/// The command that `rooda doctor` was asked about: the same words without that one, which is the first.
+pub fn without_doctor(arguments: &[OsString]) -> String {
+    let words = arguments.iter().skip(2).map(|word| word.to_string_lossy());
+    let quoted = words.map(|word| shell_words::quote(&word).into_owned());
+    let kept: Vec<String> = ["rooda".to_owned()].into_iter().chain(quoted).collect();
+    kept.join(" ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

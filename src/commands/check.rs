@@ -125,7 +125,15 @@ pub(super) fn find_agent(reader: &Reader, path: &str, agent: &Agent) -> Result<S
     Ok(found)
 }
 
-pub(super) fn check_fragment(
+/// Reads every prompt of a plan and fills it in.
+pub(super) fn check_prompts(reader: &Reader, plan: &Plan) -> Vec<Check> {
+    runner::read_fragments(plan, reader)
+        .into_iter()
+        .map(|(fragment, read)| check_fragment(reader, plan, fragment, read))
+        .collect()
+}
+
+fn check_fragment(
     reader: &Reader,
     plan: &Plan,
     fragment: &FragmentSource,

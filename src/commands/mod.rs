@@ -6,6 +6,7 @@ mod check;
 pub mod completions;
 pub mod demo;
 pub mod demo_agent;
+pub mod doctor;
 pub mod helper;
 pub mod info;
 mod keeper;
@@ -38,6 +39,13 @@ impl World {
     /// The folders in which programs are looked for.
     pub fn path(&self) -> &str {
         self.environment.get("PATH").map_or("", String::as_str)
+    }
+
+    /// Whether rooda was started in a workflow, where nobody can stop it.
+    pub fn is_in_actions(&self) -> bool {
+        self.environment
+            .get("GITHUB_ACTIONS")
+            .is_some_and(|v| v == "true")
     }
 }
 

@@ -4,7 +4,7 @@ use std::iter::repeat;
 use std::path::Path;
 use std::time::Duration;
 
-use super::check::{check, check_fragment, find_agent, oddities, unmeasured};
+use super::check::{check, check_prompts, find_agent, oddities, unmeasured};
 use super::keeper::Keeper;
 use super::{World, finish, read_place};
 use crate::cli::{Colour, CommonArgs, LoopArgs, RunArgs, without_dry_run};
@@ -106,10 +106,7 @@ fn resolve_all(
         phases,
         context: context(&common.context)?,
         task_id: common.task_id.clone(),
-        in_actions: world
-            .environment
-            .get("GITHUB_ACTIONS")
-            .is_some_and(|v| v == "true"),
+        in_actions: world.is_in_actions(),
     };
     resolve(&Catalogue::new(&mut layers), request)
 }
@@ -181,11 +178,7 @@ pub(super) fn rehearse(
         })),
     }
     let agents = agents.as_deref().unwrap_or_default();
-    let read = runner::read_fragments(plan, reader);
-    checks.extend(
-        read.into_iter()
-            .map(|(fragment, read)| check_fragment(reader, plan, fragment, read)),
-    );
+    checks.extend(check_prompts(reader, plan));
     let prompt = match checks.iter().all(Check::is_ok) {
         true => Some(runner::assemble(plan, reader)?),
         false => None,

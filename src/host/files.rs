@@ -81,6 +81,13 @@ pub fn enter(directory: &Path) -> Result<()> {
         .with_context(|| format!("cannot use the directory {}", directory.display()))
 }
 
+/// The current folder, and whether something can be written there.
+pub fn working_folder() -> (PathBuf, bool) {
+    let here = env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
+    let is_writable = access(&here, Access::WRITE_OK | Access::EXEC_OK).is_ok();
+    (here, is_writable)
+}
+
 /// Finds a program as the shell would: a path as it is, a name in the folders of `path`. The error says what is wrong
 /// with a path.
 pub(super) fn find_program(name: &str, path: &str) -> Result<PathBuf, &'static str> {

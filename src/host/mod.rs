@@ -30,7 +30,7 @@ pub use console::{Console, Sink};
 pub use credentials::{TakenCredentials, checkout_tokens, put_back_credentials, take_credentials};
 pub use files::{
     current_program, enter, exists, read_any, read_stdin, read_text_file, throw_away_folder,
-    write_file,
+    working_folder, write_file,
 };
 pub use git_dir::git_dir;
 pub use helper::{Helper, Program, serve_helper};
@@ -38,8 +38,8 @@ pub use log::start_log;
 pub use ownership::{GivenBack, give_back, owner};
 pub use process::{
     Answer, Attempt, Command, Confinement, Heard, Jail, LandlockStatus, Limits, Place,
-    ProbeTargets, Ran, SecondSignal, Supervisor, ask, is_init, private_gid, probe, protect,
-    run_probe, run_probe_of, run_quietly,
+    ProbeTargets, Ran, SecondSignal, Supervisor, ask, is_init, landlock_abi, private_gid, probe,
+    protect, run_probe, run_probe_of, run_quietly,
 };
 pub use reader::{Reader, Workspace};
 pub use run_dir::{RunDir, run_dir_base};

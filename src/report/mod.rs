@@ -2,6 +2,7 @@
 
 mod agents;
 mod catalogue;
+mod doctor;
 mod dry_run;
 mod json;
 mod log_line;
@@ -14,6 +15,7 @@ pub mod workflow;
 
 pub use agents::{Inspected, Presence, Version, agents_json, agents_text};
 pub use catalogue::{info_json, info_text, list_json, list_text};
+pub use doctor::{Finding, doctor_json, doctor_text, is_ready};
 pub use dry_run::{Check, dry_run};
 pub use json::event_line;
 pub use log_line::{LineStyle, LogLine};

@@ -16,6 +16,7 @@ mod configuration;
 mod credentials;
 mod demo;
 mod docs;
+mod doctor;
 mod dry_run;
 mod help;
 mod helper;

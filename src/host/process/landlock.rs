@@ -213,8 +213,9 @@ fn real_paths(paths: &[PathBuf]) -> Vec<PathBuf> {
     all
 }
 
+/// The version of the kernel's interface, if it has one.
 #[expect(unsafe_code, reason = "there is no safe way to ask for the version")]
-fn kernel_abi() -> Option<u32> {
+pub fn kernel_abi() -> Option<u32> {
     const VERSION: libc::c_uint = 1;
     let nothing = std::ptr::null::<libc::c_void>();
     // SAFETY: with this flag the kernel reads no memory, it answers with a number.

@@ -17,7 +17,7 @@ mod tree;
 mod user;
 
 pub use jail::{Confinement, Jail, private_gid};
-pub use landlock::LandlockStatus;
+pub use landlock::{LandlockStatus, kernel_abi as landlock_abi};
 pub use probe::{Attempt, ProbeTargets, probe, run_probe, run_probe_of};
 pub use protect::protect;
 pub use question::{Answer, ask};
