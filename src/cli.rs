@@ -39,6 +39,8 @@ const EXAMPLES: &str = "\
 Examples:
   rooda demo                                        See the whole thing work, without any AI
   rooda list                                        Which procedures there are
+  rooda agents                                      Which agents are installed
+  rooda doctor build --ai-cmd-alias claude          Whether all is there that a run needs
   rooda bootstrap --ai-cmd-alias claude             First of all: describe the repository
   rooda build --ai-cmd-alias claude -n 5            At most five iterations
   rooda build --ai-cmd \"my-agent --yes\" --dry-run   Check everything, run nothing
@@ -137,7 +139,7 @@ pub enum Command {
     /// Tell what a procedure does and with which settings it would run
     #[command(after_help = INFO_EXAMPLES)]
     Info(InfoArgs),
-    /// List the AI commands, built-in and your own: what is installed, and whether a key is set
+    /// List the AI commands: which are installed, and whether a key is set
     #[command(after_help = AGENTS_EXAMPLES)]
     Agents(ListArgs),
     /// Check all that a run needs, and tell what to mend

@@ -137,12 +137,9 @@ impl Inspected {
 
     /// What stands below the row.
     fn details(&self) -> Vec<String> {
-        let command = match self.source() {
-            "built-in" => self.command(),
-            source => {
-                let (command, format) = (self.command(), self.agent.format);
-                format!("{command} ({source}, format {format})")
-            }
+        let origin = match self.source() {
+            "built-in" => None,
+            source => Some(format!("{source}, format {}", self.agent.format)),
         };
         let trouble = match &self.program {
             Presence::Broken { why, .. } => Some(why.clone()),
@@ -152,7 +149,7 @@ impl Inspected {
             } => Some(format!("its version is not known: {why}")),
             Presence::Found { .. } | Presence::Missing => None,
         };
-        let lines = [command].into_iter().chain(trouble);
+        let lines = [self.command()].into_iter().chain(origin).chain(trouble);
         lines.map(|line| inert(&line).into_owned()).collect()
     }
 }

@@ -40,6 +40,16 @@ fn the_help_of_info() {
 }
 
 #[test]
+fn the_help_of_agents() {
+    insta::assert_snapshot!(rooda(["agents", "--help"]));
+}
+
+#[test]
+fn the_help_of_doctor() {
+    insta::assert_snapshot!(rooda(["doctor", "--help"]));
+}
+
+#[test]
 fn without_arguments_there_is_help_and_a_usage_error() {
     let alone = rooda::<0>([]);
     assert_eq!((alone.code, alone.stdout.as_str()), (Some(64), ""));
