@@ -241,6 +241,7 @@ fn claude_refuses_to_be_root() {
         "ai_cmd_aliases:
   asking: claude -p
   safe: env IS_SANDBOX=1 claude -p --dangerously-skip-permissions
+  allowed: claude -p --allow-dangerously-skip-permissions
   unsafe: env IS_SANDBOX=0 claude -p --permission-mode bypassPermissions
 ",
     );
@@ -257,6 +258,7 @@ fn claude_refuses_to_be_root() {
              run it as another user; or, in a container where nothing is at stake, set IS_SANDBOX=1"
         );
     }
+    assert!(only_wrong(&run("allowed", "")).starts_with("✗ allowed refuses"));
     assert!(only_wrong(&run("unsafe", "1")).starts_with("✗ unsafe refuses"));
     for (alias, value) in [("claude", "1"), ("safe", ""), ("asking", "")] {
         let ran = run(alias, value);

@@ -184,7 +184,7 @@ fn program(world: &World, inspected: &Inspected) -> Finding {
 fn refuses_root(world: &World, agent: &Agent) -> Option<Finding> {
     let is_claude = agent.command.program_name() == "claude";
     let asks_nobody = |word: &String| {
-        word == "--dangerously-skip-permissions" || word.contains("bypassPermissions")
+        word.ends_with("dangerously-skip-permissions") || word.contains("bypassPermissions")
     };
     let own = world.environment.get("IS_SANDBOX").map(String::as_str);
     let is_sandbox = variable(agent, "IS_SANDBOX").or(own) == Some("1");
