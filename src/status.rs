@@ -136,6 +136,25 @@ impl Reason {
             Reason::Interrupted { .. } => Status::Interrupted,
         }
     }
+
+    /// The same, with something done to the words in it that are somebody else's.
+    pub fn with_words(&self, change: impl Fn(&str) -> String) -> Reason {
+        let mut reason = self.clone();
+        match &mut reason {
+            Reason::CannotPrompt { problem: words }
+            | Reason::CannotStart { problem: words }
+            | Reason::Limited { message: words, .. }
+            | Reason::Permanent { message: words, .. } => *words = change(words),
+            Reason::Promised { .. }
+            | Reason::ConsecutiveFailures { .. }
+            | Reason::MaxIterations { .. }
+            | Reason::RunTimeout { .. }
+            | Reason::CostBudget { .. }
+            | Reason::TokenBudget { .. }
+            | Reason::Interrupted { .. } => {}
+        }
+        reason
+    }
 }
 
 impl fmt::Display for Reason {

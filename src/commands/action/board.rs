@@ -181,8 +181,11 @@ impl<'a> Board<'a> {
     }
 
     pub(super) fn report(&mut self, event: &Event) {
-        // Half a secret is not recognised any more, so it goes before anything is cut.
-        let hide = |text: &str| self.secrets.redact(text).into_owned();
+        // Half a secret is not recognised any more, nor one with marks of Markdown in it: it goes before anything else is
+        // done with the words of agents.
+        let secrets = self.secrets.clone();
+        let hide = |text: &str| secrets.redact(text).into_owned();
+        let (said, ended);
         let what = match &event.what {
             What::IterationCompleted(completed) => What::IterationCompleted(Box::new(Completed {
                 last_lines: completed.last_lines.iter().map(|line| hide(line)).collect(),
@@ -193,6 +196,52 @@ impl<'a> Board<'a> {
                 version: completed.version.as_deref().map(hide),
                 ..**completed
             })),
+            What::Limited {
+                iteration,
+                agent,
+                failure,
+                message,
+                wait,
+            } => {
+                said = hide(message);
+                What::Limited {
+                    iteration: *iteration,
+                    agent,
+                    failure: *failure,
+                    message: &said,
+                    wait: *wait,
+                }
+            }
+            What::AgentChanged {
+                iteration,
+                from,
+                to,
+                failure,
+                message,
+            } => {
+                said = hide(message);
+                What::AgentChanged {
+                    iteration: *iteration,
+                    from,
+                    to,
+                    failure: *failure,
+                    message: &said,
+                }
+            }
+            What::RunEnded {
+                reason,
+                stats,
+                spent,
+                total,
+            } => {
+                ended = reason.with_words(hide);
+                What::RunEnded {
+                    reason: &ended,
+                    stats,
+                    spent,
+                    total: *total,
+                }
+            }
             What::RawOutput {
                 iteration,
                 attempt,

@@ -1,5 +1,6 @@
 //! The action as GitHub runs it: the real program as PID 1 of a container, driven by a stand-in for the runner.
 
+mod agents;
 mod ends;
 mod hostile;
 mod inputs;
