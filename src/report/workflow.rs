@@ -89,7 +89,10 @@ impl<T: FnMut() -> String> Workflow<T> {
             }
             What::Shown { text } if self.shows_output => self.before_output(text),
             // The line that tells how it went is seen without unfolding anything.
-            What::IterationCompleted(_) | What::RunEnded { .. } => self.close(),
+            What::IterationCompleted(_)
+            | What::Limited { .. }
+            | What::AgentChanged { .. }
+            | What::RunEnded { .. } => self.close(),
             What::Shown { .. }
             | What::PromptReady { .. }
             | What::PhaseAnnounced { .. }
@@ -99,9 +102,7 @@ impl<T: FnMut() -> String> Workflow<T> {
             | What::NotUnderstood { .. }
             | What::UsageUnknown { .. }
             | What::ContextFilling { .. }
-            | What::Limited { .. }
             | What::Waiting { .. }
-            | What::AgentChanged { .. }
             | What::OutputTruncated { .. }
             | What::LeftBehind { .. }
             | What::Survived { .. }
