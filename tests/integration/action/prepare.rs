@@ -1,6 +1,6 @@
 //! What happens before the loop: setup, the agent's program, its user and its jail.
 
-use super::registry::Registry;
+use super::registry::{Registry, Released};
 use super::{PROMISE, job};
 use crate::runner::{Job, Kind, StepResult};
 
@@ -141,7 +141,13 @@ fn an_agent_from_npm_is_installed_as_the_agents_user() {
     let script = format!(
         "#!/bin/sh\ncat >/dev/null; echo $0 \"$@\" >called; stat -Lc %u $0 >>called; echo $GEMINI_API_KEY >>called; {PROMISE}\n"
     );
-    let registry = Registry::with("@google/gemini-cli", "gemini", "1.2.3", &script);
+    let registry = Registry::with(&[Released {
+        package: "@google/gemini-cli",
+        program: "gemini",
+        version: "1.2.3",
+        script: &script,
+        postinstall: "",
+    }]);
     let job = job
         .input("prompt", "x")
         .input("agent", "gemini")
@@ -161,7 +167,7 @@ fn an_agent_from_npm_is_installed_as_the_agents_user() {
         "/home/agent/.local/bin/gemini --skip-trust --approval-mode yolo -o stream-json\n1001\nkey-of-gemini\n"
     );
     assert!(
-        registry.asked().contains(&"/agent.tgz".to_owned()),
+        registry.asked().contains(&"/gemini.tgz".to_owned()),
         "{:?}",
         registry.asked()
     );

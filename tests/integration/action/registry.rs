@@ -1,5 +1,6 @@
-//! A registry of npm packages with one package in it, for the agent that is installed from there.
+//! A registry of npm packages with a few packages in it, for the agents that are installed from there.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
@@ -10,24 +11,26 @@ pub(super) struct Registry {
     asked: Arc<Mutex<Vec<String>>>,
 }
 
+/// A package whose program is a shell script.
+pub(super) struct Released<'a> {
+    pub(super) package: &'a str,
+    pub(super) program: &'a str,
+    pub(super) version: &'a str,
+    pub(super) script: &'a str,
+    /// What is run when it has been installed.
+    pub(super) postinstall: &'a str,
+}
+
 impl Registry {
-    /// Serves a package whose program is a shell script.
-    pub(super) fn with(package: &str, program: &str, version: &str, script: &str) -> Self {
+    pub(super) fn with(packages: &[Released]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let manifest = serde_json::json!({
-            "name": package,
-            "version": version,
-            "bin": {program: "agent.sh"},
-        });
-        let tarball = tarball(&manifest.to_string(), script);
-        let mut released = manifest;
-        released["dist"] = serde_json::json!({"tarball": format!("{url}/agent.tgz")});
-        let document = serde_json::json!({
-            "name": package,
-            "dist-tags": {"latest": version},
-            "versions": {version: released},
-        });
+        let mut answers = BTreeMap::new();
+        for one in packages {
+            let (document, tarball) = one.published(&url);
+            answers.insert(format!("/{}", one.package), document);
+            answers.insert(format!("/{}.tgz", one.program), tarball);
+        }
         let registry = Registry {
             url,
             asked: Arc::default(),
@@ -37,10 +40,9 @@ impl Registry {
             for stream in listener.incoming() {
                 let (path, mut stream) = request(stream.unwrap());
                 asked.lock().unwrap().push(path.clone());
-                let (status, body) = match path.as_str() {
-                    "/agent.tgz" => ("200 OK", tarball.clone()),
-                    path if path.starts_with("/@") => ("200 OK", document.to_string().into()),
-                    _ => ("404 Not Found", b"{}".to_vec()),
+                let (status, body) = match answers.get(&path.replace("%2f", "/")) {
+                    Some(answer) => ("200 OK", &answer[..]),
+                    None => ("404 Not Found", &b"{}"[..]),
                 };
                 let length = body.len();
                 write!(
@@ -49,7 +51,7 @@ impl Registry {
                      Content-Length: {length}\r\nConnection: close\r\n\r\n"
                 )
                 .unwrap();
-                stream.write_all(&body).ok();
+                stream.write_all(body).ok();
             }
         });
         registry
@@ -58,6 +60,31 @@ impl Registry {
     /// What npm has asked for.
     pub(super) fn asked(&self) -> Vec<String> {
         self.asked.lock().unwrap().clone()
+    }
+}
+
+impl Released<'_> {
+    /// What the registry says about it, and the package itself.
+    fn published(&self, url: &str) -> (Vec<u8>, Vec<u8>) {
+        let mut manifest = serde_json::json!({
+            "name": self.package,
+            "version": self.version,
+            "bin": {self.program: "agent.sh"},
+        });
+        if !self.postinstall.is_empty() {
+            manifest["scripts"] = serde_json::json!({"postinstall": self.postinstall});
+            manifest["hasInstallScript"] = true.into();
+        }
+        let tarball = tarball(&manifest.to_string(), self.script);
+        let mut released = manifest;
+        let address = format!("{url}/{}.tgz", self.program);
+        released["dist"] = serde_json::json!({"tarball": address});
+        let document = serde_json::json!({
+            "name": self.package,
+            "dist-tags": {"latest": self.version},
+            "versions": {self.version: released},
+        });
+        (document.to_string().into(), tarball)
     }
 }
 
