@@ -399,7 +399,11 @@ impl Summary {
         self.last_failure = Some(LastFailure {
             iteration: completed.iteration,
             how,
-            lines: last_lines(&completed.last_lines),
+            // An agent that tells in events what is wrong may have printed nothing that people read.
+            lines: match (completed.last_lines.as_slice(), &completed.message) {
+                ([], Some(message)) => last_lines(std::slice::from_ref(message)),
+                (lines, _) => last_lines(lines),
+            },
         });
     }
 
@@ -552,7 +556,7 @@ fn last_lines(lines: &[String]) -> String {
         .map(|line| cut(line, LONGEST_VALUE));
     let lines = lines.collect::<Vec<_>>().join("\n");
     match (lines.is_empty(), left_out) {
-        (true, _) => "The agent printed nothing.".to_owned(),
+        (true, _) => "The agent said nothing.".to_owned(),
         (false, 0) => block(&lines),
         (false, left_out) => {
             let left_out = Grouped(left_out as u64);

@@ -168,7 +168,9 @@ impl<'a> Board<'a> {
         for (_, value, _) in &mut heading.settings {
             *value = self.secrets.redact(value).into_owned();
         }
-        heading.command = self.secrets.redact(&heading.command).into_owned();
+        for command in &mut heading.commands {
+            *command = self.secrets.redact(command).into_owned();
+        }
         let failing = Status::ALL.into_iter().filter(|status| self.fails(*status));
         let failing = failing.collect();
         let secrets = self.secrets.clone();

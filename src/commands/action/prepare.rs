@@ -382,7 +382,10 @@ fn heading(
         ]);
     Heading {
         procedure: plan.procedure.clone(),
-        command: agents[0].command.text.clone(),
+        commands: agents
+            .iter()
+            .map(|agent| agent.command.text.clone())
+            .collect(),
         version: VERSION,
         settings: settings.collect(),
         protections,

@@ -10,7 +10,8 @@ use crate::report::protections::Protection;
 #[derive(Debug, Clone)]
 pub struct Heading {
     pub procedure: String,
-    pub command: String,
+    /// The command lines of the agents: of the one that begins, and of those that may take over.
+    pub commands: Vec<String>,
     pub version: &'static str,
     /// Name, value, source.
     pub settings: Vec<(String, String, String)>,
@@ -22,7 +23,7 @@ pub struct Heading {
 /// The heading as Markdown, within bounds.
 #[derive(Debug)]
 pub(super) struct Told {
-    /// Procedure and command.
+    /// Procedure and commands.
     pub(super) work: String,
     /// Protections that are not in force, and notes: these are not folded.
     pub(super) warnings: String,
@@ -41,7 +42,7 @@ impl Told {
             work: format!(
                 "Procedure {} with {}",
                 inline(&cut(&heading.procedure, LONGEST_NAME)),
-                inline(&cut(&heading.command, LONGEST_VALUE))
+                commands(&heading.commands)
             ),
             warnings: warnings(protections, &heading.notes),
             settings: settings(&heading.settings),
@@ -49,6 +50,12 @@ impl Told {
             version: heading.version,
         }
     }
+}
+
+fn commands(commands: &[String]) -> String {
+    let told = commands.iter().take(MOST_ITEMS);
+    let told = told.map(|command| inline(&cut(command, LONGEST_VALUE)));
+    told.collect::<Vec<_>>().join(", then ")
 }
 
 // Writing to a string cannot fail.

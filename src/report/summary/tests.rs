@@ -5,6 +5,8 @@ use jiff::Timestamp;
 use pulldown_cmark::{Event as Seen, Options, Parser, Tag};
 
 use super::*;
+use crate::agent::Context;
+use crate::config::Format;
 use crate::error::{Error, ErrorKind};
 use crate::iteration::Failure;
 use crate::iteration::Promised;
@@ -20,7 +22,7 @@ fn heading() -> Heading {
     };
     Heading {
         procedure: "build".to_owned(),
-        command: "claude -p --dangerously-skip-permissions".to_owned(),
+        commands: vec!["claude -p --dangerously-skip-permissions".to_owned()],
         version: "0.1.0",
         settings: vec![
             setting("Max Iterations", "10", "input: max-iterations"),
@@ -48,6 +50,7 @@ fn heading() -> Heading {
 struct Run {
     summary: Summary,
     clock: Duration,
+    spent: Spent,
 }
 
 impl Run {
@@ -55,6 +58,7 @@ impl Run {
         let mut run = Run {
             summary: Summary::new(heading),
             clock: Duration::ZERO,
+            spent: Spent::default(),
         };
         run.tell(What::RunStarted {
             procedure: "build",
@@ -84,14 +88,29 @@ impl Run {
         })));
     }
 
+    /// A minute of an agent's work. `tell`: what else is known of it.
+    fn work(&mut self, iteration: u32, agent: &str, outcome: Outcome, tell: fn(&mut Completed)) {
+        let duration = Duration::from_secs(60);
+        self.clock += duration;
+        let mut completed = Completed {
+            agent,
+            ..Completed::of(iteration, outcome, duration)
+        };
+        tell(&mut completed);
+        self.spent = self.spent.with(&completed.usage);
+        completed.spent = self.spent;
+        self.tell(What::IterationCompleted(Box::new(completed)));
+    }
+
     fn end(&mut self, reason: &Reason) -> String {
         let total = self.clock;
         // The summary keeps statistics of its own, as it needs them before the end too.
         let stats = &Stats::default();
+        let spent = &self.spent.clone();
         self.tell(What::RunEnded {
             reason,
             stats,
-            spent: &Spent::default(),
+            spent,
             total,
         });
         self.summary.markdown()
@@ -129,6 +148,87 @@ fn a_night_of_work() {
     run.iterate(3, Outcome::Continue, 380, &[]);
     run.iterate(4, Outcome::JobDone, 130, &[]);
     insta::assert_snapshot!(run.end(&promised()));
+}
+
+#[test]
+fn two_agents_and_what_they_used_up() {
+    let mut heading = heading();
+    heading.commands.push("codex exec --json -".to_owned());
+    let mut run = Run::new(heading, 10);
+    run.work(1, "claude", Outcome::Continue, |completed| {
+        completed.usage = used(51_486, Some(0.043), Some(12));
+        completed.summary = Some("Wrote src/main.rs.\n@octocat fixes #1".to_owned());
+    });
+    run.tell(What::ContextFilling {
+        iteration: 2,
+        percent: 71,
+    });
+    run.work(2, "claude", Outcome::Failed(Failure::Error), |completed| {
+        completed.usage = used(900_000, Some(1.5), Some(71));
+        completed.message = Some("API Error: 500 | it broke".to_owned());
+    });
+    let until = Timestamp::from_second(1_794_795_100).unwrap();
+    run.tell(What::Limited {
+        iteration: 3,
+        agent: "claude",
+        failure: Failure::RateLimited,
+        message: "You've hit your limit",
+        wait: Some((Duration::from_secs(65), until)),
+    });
+    run.tell(What::AgentChanged {
+        iteration: 3,
+        from: "claude",
+        to: "codex",
+        failure: Failure::RateLimited,
+        message: "You've hit your limit",
+    });
+    // It tells tokens, and nothing else.
+    run.work(3, "codex", Outcome::Continue, |completed| {
+        completed.usage = used(24_084, None, None);
+        completed.summary = Some("Ran the tests.".to_owned());
+    });
+    run.tell(What::UsageUnknown { iteration: 4 });
+    run.tell(What::NotUnderstood {
+        iteration: 4,
+        expected: Format::Codex,
+        read_as: Format::Text,
+    });
+    run.work(4, "codex", Outcome::Continue, |_| {});
+    let budget = 1.5;
+    let cost = 1.543;
+    insta::assert_snapshot!(run.end(&Reason::CostBudget { cost, budget }));
+}
+
+/// What an iteration used up: tokens, cost, and how full the context was, in percent.
+fn used(tokens: u64, cost_usd: Option<f64>, percent: Option<u64>) -> Usage {
+    Usage {
+        input_tokens: tokens - 100,
+        output_tokens: 100,
+        has_tokens: true,
+        cost_usd,
+        turns: None,
+        context: percent.map(|percent| Context {
+            used: percent * 2_000,
+            window: Some(200_000),
+        }),
+    }
+}
+
+#[test]
+fn the_words_of_a_cli_stand_in_for_lines_that_it_did_not_print() {
+    let mut run = Run::new(heading(), 10);
+    run.work(1, "claude", Outcome::Failed(Failure::Error), |completed| {
+        completed.message = Some("it ``` broke".to_owned());
+    });
+    let markdown = run.summary.markdown();
+    let told = "(the agent reported an error)</summary>\n\n````text\nit ``` broke\n````\n";
+    assert!(markdown.contains(told), "{markdown}");
+    run.work(2, "claude", exit(1), |_| {});
+    let markdown = run.summary.markdown();
+    assert!(
+        markdown.contains("\n\nThe agent said nothing.\n"),
+        "{markdown}"
+    );
 }
 
 #[test]
@@ -298,7 +398,7 @@ fn huge_texts_are_cut_and_say_so() {
     let huge = "ä|\u{202e}".repeat(50_000);
     let mut heading = heading();
     heading.procedure = huge.clone();
-    heading.command = huge.clone();
+    heading.commands = vec![huge.clone(); 500];
     heading.settings = vec![(huge.clone(), huge.clone(), huge.clone()); 1_000];
     heading.notes = vec![huge.clone(); 1_000];
     for protection in &mut heading.protections {
@@ -364,7 +464,7 @@ fn nothing_foreign_takes_effect() {
     let lines = format!("{HOSTILE}\n```\n# h\n</details>\n~~~\n````math\n");
     let mut heading = heading();
     heading.procedure = foreign.clone();
-    heading.command = foreign.clone();
+    heading.commands = vec![foreign.clone(); 2];
     heading.settings = vec![(foreign.clone(), lines.clone(), foreign.clone())];
     heading.notes = vec![foreign.clone(), lines.clone()];
     heading.protections[1].detail = lines.clone();
