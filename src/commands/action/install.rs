@@ -17,7 +17,7 @@ use crate::signal::Signal;
 const INSTALL_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
 /// How long a program may take to say its version.
-const VERSION_TIMEOUT: Duration = Duration::from_secs(20);
+const VERSION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How much of the output is kept to explain a failure.
 const KEPT: usize = 1 << 20;
@@ -146,9 +146,16 @@ pub(super) async fn install(
 }
 
 /// What an agent's program says its version is. Only those that rooda knows are asked: what another program does with
-/// the flag is not known.
-pub(super) async fn version_told(agent: &Agent, jail: &Jail, host: &mut Host) -> Option<String> {
-    agent.npm.as_ref()?;
+/// the flag is not known. A signal that comes meanwhile is meant for the whole step.
+pub(super) async fn version_told(
+    agent: &Agent,
+    jail: &Jail,
+    host: &mut Host,
+    board: &mut Board<'_>,
+) -> Result<Option<String>, Signal> {
+    if agent.npm.is_none() {
+        return Ok(None);
+    }
     let words = [agent.command.program(), "--version"].map(str::to_owned);
     let command = Command {
         words: &words,
@@ -161,15 +168,29 @@ pub(super) async fn version_told(agent: &Agent, jail: &Jail, host: &mut Host) ->
         grace: Duration::from_secs(1),
         buffer: KEPT,
     };
-    let nobody = |_: Heard| ControlFlow::Continue(());
+    let heard = |heard: Heard| {
+        if let Heard::Interrupted(signal) = heard {
+            board.interrupted(signal);
+        }
+        ControlFlow::Continue(())
+    };
     let ran = host
         .supervisor
-        .run(command, limits, &mut host.signals, &host.console, nobody)
+        .run(command, limits, &mut host.signals, &host.console, heard)
         .await;
-    let ran = ran.ok().filter(|ran| ran.end == End::Exited(0))?;
-    let version = version_line(&ran.output.end_of(Stream::Stdout, KEPT))?;
-    tracing::info!("{}: {version}", agent.name);
-    Some(version)
+    let output = match ran {
+        Ok(Ran {
+            interrupted: Some(signal),
+            ..
+        }) => return Err(signal),
+        Ok(ran) if ran.end == End::Exited(0) => ran.output.end_of(Stream::Stdout, KEPT),
+        Ok(_) | Err(_) => return Ok(None),
+    };
+    let version = version_line(&output);
+    if let Some(version) = &version {
+        tracing::info!("{}: {version}", agent.name);
+    }
+    Ok(version)
 }
 
 enum Outcome {

@@ -61,6 +61,8 @@ pub(super) async fn prepare(
     cleanup: &mut Cleanup,
 ) -> Result<Prepared, Error> {
     let settled = settle(world, arguments, job, board)?;
+    let agents = settled.resolved.agents.as_deref().unwrap_or_default();
+    board.mask(own_keys(world, agents));
     let plan = &settled.resolved.plan;
     start_log(world, plan);
     for warning in &settled.resolved.warnings {
@@ -252,7 +254,6 @@ async fn bring_in(
     let agents = resolved.agents.as_ref().map_err(Error::clone)?;
     tell_settings(&resolved.plan, agents);
     let is_root = tenant.is_root();
-    board.mask(own_keys(world, agents));
     let passed = environments(world, settled)?;
     for warning in passed.iter().flat_map(|passed| &passed.warnings) {
         board.warn(warning);
@@ -323,7 +324,10 @@ async fn bring_in(
     }
     let mut versions = Vec::new();
     for (agent, keyless) in agents.iter().zip(&keyless) {
-        versions.push(version_told(agent, keyless, host).await);
+        match version_told(agent, keyless, host, board).await {
+            Ok(version) => versions.push(version),
+            Err(signal) => return Ok(Some(signal)),
+        }
     }
     let shows_output = resolved.plan.show_ai_output.value;
     board.begin(
@@ -360,8 +364,13 @@ fn heading(
         (name.to_owned(), value, inputs.source(input).to_string())
     };
     let agent = |(agent, version): (&Agent, &Option<String>)| {
-        let version = version.as_deref().unwrap_or("version unknown");
-        let value = format!("{} ({version})", agent.command.text);
+        let command = &agent.command.text;
+        let value = match version {
+            Some(version) => format!("{command} ({version})"),
+            None if agent.npm.is_some() => format!("{command} (version unknown)"),
+            // It was not asked.
+            None => command.clone(),
+        };
         ("AI Command".to_owned(), value, agent.provenance.clone())
     };
     let settings = agents.iter().zip(versions).map(agent);
