@@ -1,7 +1,9 @@
 //! The action as GitHub runs it: the real program as PID 1 of a container, driven by a stand-in for the runner.
 
 mod agents;
+mod budgets;
 mod ends;
+mod fallback;
 mod hostile;
 mod inputs;
 mod prepare;
