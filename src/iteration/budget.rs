@@ -23,7 +23,10 @@ impl Spent {
         self.input_tokens = self.input_tokens.saturating_add(usage.input_tokens);
         self.output_tokens = self.output_tokens.saturating_add(usage.output_tokens);
         self.has_tokens |= usage.has_tokens;
-        self.cost_usd = match (self.cost_usd, usage.cost_usd) {
+        // An agent that could not work at all cost nothing, which says nothing of what others cost.
+        let has_worked = usage.input_tokens > 0 || usage.output_tokens > 0;
+        let cost = usage.cost_usd.filter(|cost| *cost > 0.0 || has_worked);
+        self.cost_usd = match (self.cost_usd, cost) {
             (Some(before), Some(more)) => Some(before + more),
             (before, more) => before.or(more),
         };
@@ -59,6 +62,21 @@ impl Budget {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_could_not_work_says_nothing_of_the_cost() {
+        let refused = Usage {
+            cost_usd: Some(0.0),
+            ..Usage::default()
+        };
+        let free = Usage {
+            input_tokens: 1,
+            has_tokens: true,
+            ..refused
+        };
+        assert_eq!(Spent::default().with(&refused).cost_usd, None);
+        assert_eq!(Spent::default().with(&free).cost_usd, Some(0.0));
+    }
 
     #[test]
     fn a_budget_is_used_up_when_it_is_reached() {

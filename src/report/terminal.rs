@@ -29,6 +29,8 @@ pub struct Terminal<Out> {
     limit: Limit,
     next_heartbeat: Duration,
     mid_line: bool,
+    /// Whether no agent runs because a provider is waited for.
+    is_waiting: bool,
 }
 
 /// Hands a line to the log.
@@ -109,6 +111,7 @@ impl<Out: Write> Terminal<Out> {
             limit: Limit::Unlimited,
             next_heartbeat: HEARTBEAT,
             mid_line: false,
+            is_waiting: false,
         }
     }
 
@@ -149,6 +152,7 @@ impl<Out: Write> Terminal<Out> {
             }
             What::IterationStarted { iteration } => {
                 self.next_heartbeat = HEARTBEAT;
+                self.is_waiting = false;
                 let name = self.name(*iteration);
                 report.line(Level::INFO, format!("{name} starting..."));
             }
@@ -165,6 +169,7 @@ impl<Out: Write> Terminal<Out> {
                 self.running(*iteration, &doing, *elapsed, *since_output, report);
             }
             What::Waiting { iteration, left } => {
+                self.is_waiting = true;
                 if self.has_status_line {
                     let name = self.name(*iteration);
                     let message = format!("{name} waits for the provider, {} left", whole(*left));
@@ -173,12 +178,12 @@ impl<Out: Write> Terminal<Out> {
             }
             What::Interrupting { reason } => {
                 report.status = Some(None);
-                let again = if self.has_status_line {
-                    " (once more to kill it at once)"
-                } else {
-                    ""
+                let what = match (self.is_waiting, self.has_status_line) {
+                    (true, _) => "not waiting any longer",
+                    (false, true) => "ending the agent (once more to kill it at once)",
+                    (false, false) => "ending the agent",
                 };
-                report.line(Level::WARN, format!("{reason}: ending the agent{again}"));
+                report.line(Level::WARN, format!("{reason}: {what}"));
             }
             What::IterationCompleted(completed) => self.completed(completed, report),
             What::RunEnded {

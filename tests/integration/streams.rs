@@ -374,7 +374,7 @@ fn a_wait_is_bounded_by_patience_and_by_the_deadline() {
     };
     let ran = run(7_200, &[]);
     assert!(
-        ran.log().contains("] mine: the provider limits the rate (You've hit your limit · resets 1:22am (UTC)); waiting 2h"),
+        ran.log().contains("] mine: the provider limits the rate (You've hit your limit · resets 1:22am (UTC)); waiting "),
         "{ran}"
     );
     assert!(
@@ -403,7 +403,7 @@ fn a_wait_can_be_interrupted() {
     assert!(ran.elapsed < Duration::from_secs(5), "{ran}");
     assert!(
         ran.log()
-            .contains("Interrupted by SIGINT (0 iterations completed"),
+            .contains("Interrupted by SIGINT: not waiting any longer\n[TIME] Interrupted by SIGINT (0 iterations completed"),
         "{ran}"
     );
 }
