@@ -1,37 +1,21 @@
 //! The loop. It connects the pure parts with the edge and tells what happens; it decides nothing itself.
 
-use std::io;
-use std::ops::ControlFlow;
+mod attempt;
+mod listener;
+
 use std::path::Path;
 use std::time::Duration;
 
-use jiff::Timestamp;
-
-use crate::agent::{self, Decoder, Note, PhaseWatch, Rendition, Transcript};
-use crate::config::{Format, FragmentSource, Origin, Phase};
-use crate::error::{Error, ErrorKind, without_number};
-use crate::event::{Completed, Event, Moment, What};
-use crate::host::{
-    Clock, Command, Console, Heard, Jail, Limits, Place, Ran, Reader, Signals, Supervisor,
-};
-use crate::iteration::{
-    Budget, Cut, End, Failure, Outcome, Patience, Progress, Promised, Recourse, Rule, Standing,
-    Step, Stream, Tail, judge, scan, scan_words,
-};
+use self::attempt::{Attempt, Iterated};
+use crate::config::{FragmentSource, Origin};
+use crate::error::{Error, ErrorKind};
+use crate::event::{Event, Moment, What};
+use crate::host::{Clock, Console, Jail, Reader, Signals, Supervisor};
+use crate::iteration::{Budget, Outcome, Patience, Progress, Recourse, Standing, Step};
 use crate::plan::{Agent, Plan};
 use crate::prompt::{self, Text};
 use crate::signal::Signal;
 use crate::status::{Reason, Status};
-
-/// How many lines of a failed agent's output are told, and how much of what people were shown is kept for it.
-const LAST_LINES: usize = 15;
-const LAST_WORDS: usize = 4096;
-
-/// How much of plain text is looked through for a summary.
-const SUMMARIZED: usize = 64 << 10;
-
-/// A context that is fuller than this, in percent, makes models worse.
-const SMART_ZONE: u32 = 60;
 
 /// The world as a run needs it.
 #[derive(Debug)]
@@ -54,120 +38,173 @@ pub async fn run(
     host: &mut Host,
     emit: &mut impl FnMut(&Event),
 ) -> Status {
-    let started = host.started;
     let clock = host.clock;
     let mut tell = |at: Moment, what: What| emit(&Event { at, what });
-    let first = &agents[0];
+    let mut course = Course::new(plan, agents, host.started);
     tell(
         clock.now(),
         What::RunStarted {
             procedure: &plan.procedure,
             task_id: &plan.task_id,
             limit: plan.limit.value,
-            agent: &first.name,
-            command: &first.command.text,
+            agent: &agents[0].name,
+            command: &agents[0].command.text,
         },
     );
-    let run_timeout = plan.run_timeout.value.at().map(|span| span.0);
-    let mut progress = progress(plan);
-    let mut patience = Patience::new(plan.rate_limit_patience.value.at().map(|span| span.0));
-    let mut turn = Turn::default();
-    let mut interrupted = None;
     let reason = loop {
-        host.supervisor.reap_strays();
-        if interrupted.is_none() {
-            interrupted = host.signals.pending().await;
-        }
-        let elapsed = clock.now().since_start.saturating_sub(started);
-        let iteration = match progress.next(elapsed, interrupted) {
-            Step::Run(iteration) => iteration,
-            Step::Stop(reason) => break reason,
-        };
-        let before = clock.now();
-        let prompt = match assemble(plan, &host.reader) {
-            Ok(prompt) => prompt,
-            Err(error) => {
-                let problem = one_line(&error);
-                break Reason::CannotPrompt { problem };
-            }
-        };
-        tell(before, What::IterationStarted { iteration });
-        let bytes = prompt.len();
-        tell(clock.now(), What::PromptReady { iteration, bytes });
-        let attempt = Attempt {
-            iteration,
-            number: turn.next_attempt(iteration),
-            plan,
-            agent: &agents[turn.agent],
-            jail: turn.agent,
-            prompt: &prompt,
-            limits: limits(
-                plan,
-                &agents[turn.agent],
-                run_timeout.map(|timeout| (timeout, elapsed)),
-            ),
-        };
-        let iterated = iterate(&attempt, host, &progress, &mut tell).await;
-        progress.spend(&iterated.transcript.usage);
-        interrupted = iterated.interrupted;
-        let now = clock.now();
-        let recourse = match iterated.outcome {
-            Outcome::Failed(failure) => {
-                let elapsed = now.since_start.saturating_sub(started);
-                let standing = Standing {
-                    agent: &attempt.agent.name,
-                    has_next: turn.agent + 1 < agents.len(),
-                    now: now.time,
-                    run_timeout: progress.last_start(elapsed),
-                };
-                let trouble = iterated.transcript.trouble.as_ref();
-                patience.recourse(failure, trouble, standing)
-            }
-            Outcome::Continue | Outcome::JobDone | Outcome::Interrupted => Recourse::Count,
-        };
-        match recourse {
-            Recourse::Wait(pause) => {
-                tell(now, limited(&attempt, &iterated, Some((pause, now.time))));
-                let signal = wait(iteration, pause, host, &mut tell).await;
-                interrupted = interrupted.or(signal);
-                continue;
-            }
-            Recourse::GiveUp(reason) => {
-                tell(now, limited(&attempt, &iterated, None));
-                break reason;
-            }
-            Recourse::HandOver => {
-                let next = &agents[turn.agent + 1].name;
-                tell(now, changed(&attempt, &iterated, next));
-                turn.hand_over();
-                patience.renew();
-                continue;
-            }
-            Recourse::Count | Recourse::Abort(_) => patience.renew(),
-        }
-        let duration = now.since_start.saturating_sub(before.since_start);
-        progress.record(iterated.outcome, duration);
-        let aborted = match recourse {
-            Recourse::Abort(reason) => Some(reason),
-            _ => iterated.broken.clone(),
-        };
-        let completed = completed(&attempt, iterated, duration, &progress);
-        tell(clock.now(), What::IterationCompleted(Box::new(completed)));
-        if let Some(reason) = aborted {
+        if let Some(reason) = course.step(host, &mut tell).await {
             break reason;
         }
     };
-    let total = clock.now().since_start.saturating_sub(started);
     tell(
         clock.now(),
         What::RunEnded {
             reason: &reason,
-            stats: progress.stats(),
-            spent: progress.spent(),
-            total,
+            stats: course.progress.stats(),
+            spent: course.progress.spent(),
+            total: course.elapsed(clock.now()),
         },
     );
     reason.status()
+}
+
+/// How far a run has come.
+struct Course<'a> {
+    plan: &'a Plan,
+    agents: &'a [Agent],
+    started: Duration,
+    progress: Progress,
+    patience: Patience,
+    /// Whose turn it is.
+    turn: usize,
+    /// The last attempt: which iteration, and how often it was tried.
+    tried: (u32, u32),
+    interrupted: Option<Signal>,
+}
+
+impl<'a> Course<'a> {
+    fn new(plan: &'a Plan, agents: &'a [Agent], started: Duration) -> Self {
+        Course {
+            plan,
+            agents,
+            started,
+            progress: progress(plan),
+            patience: Patience::new(plan.rate_limit_patience.value.at().map(|span| span.0)),
+            turn: 0,
+            tried: (0, 0),
+            interrupted: None,
+        }
+    }
+
+    fn elapsed(&self, now: Moment) -> Duration {
+        now.since_start.saturating_sub(self.started)
+    }
+
+    /// Tries an iteration. Answers with the reason if the run is over.
+    async fn step(
+        &mut self,
+        host: &mut Host,
+        tell: &mut impl FnMut(Moment, What),
+    ) -> Option<Reason> {
+        host.supervisor.reap_strays();
+        if self.interrupted.is_none() {
+            self.interrupted = host.signals.pending().await;
+        }
+        let before = host.clock.now();
+        let iteration = match self.progress.next(self.elapsed(before), self.interrupted) {
+            Step::Run(iteration) => iteration,
+            Step::Stop(reason) => return Some(reason),
+        };
+        let prompt = match assemble(self.plan, &host.reader) {
+            Ok(prompt) => prompt,
+            Err(error) => {
+                let problem = one_line(&error);
+                return Some(Reason::CannotPrompt { problem });
+            }
+        };
+        tell(before, What::IterationStarted { iteration });
+        let bytes = prompt.len();
+        tell(host.clock.now(), What::PromptReady { iteration, bytes });
+        self.tried = match self.tried {
+            (tried, attempt) if tried == iteration => (tried, attempt + 1),
+            _ => (iteration, 1),
+        };
+        let attempt = Attempt {
+            iteration,
+            number: self.tried.1,
+            plan: self.plan,
+            agent: &self.agents[self.turn],
+            turn: self.turn,
+            prompt: &prompt,
+            elapsed: self.elapsed(before),
+        };
+        let iterated = attempt.run(host, &self.progress, tell).await;
+        self.progress.spend(&iterated.transcript.usage);
+        self.interrupted = iterated.interrupted;
+        self.follow(&attempt, iterated, before, host, tell).await
+    }
+
+    /// Does what an attempt leads to.
+    async fn follow(
+        &mut self,
+        attempt: &Attempt<'_>,
+        iterated: Iterated,
+        before: Moment,
+        host: &mut Host,
+        tell: &mut impl FnMut(Moment, What),
+    ) -> Option<Reason> {
+        let now = host.clock.now();
+        let reason = match self.recourse(attempt, &iterated, now) {
+            Recourse::Wait(pause) => {
+                tell(now, attempt.limited(&iterated, Some((pause, now.time))));
+                self.interrupted = wait(attempt.iteration, pause, host, tell).await;
+                return None;
+            }
+            Recourse::GiveUp(reason) => {
+                tell(now, attempt.limited(&iterated, None));
+                return Some(reason);
+            }
+            Recourse::Leave => {
+                tell(now, attempt.limited(&iterated, None));
+                return None;
+            }
+            Recourse::HandOver => {
+                self.turn += 1;
+                self.patience.renew();
+                tell(
+                    now,
+                    attempt.changed(&iterated, &self.agents[self.turn].name),
+                );
+                return None;
+            }
+            Recourse::Abort(reason) => Some(reason),
+            Recourse::Count => iterated.broken.clone(),
+        };
+        self.patience.renew();
+        let duration = now.since_start.saturating_sub(before.since_start);
+        self.progress.record(iterated.outcome, duration);
+        let completed = attempt.completed(iterated, duration, &self.progress);
+        tell(
+            host.clock.now(),
+            What::IterationCompleted(Box::new(completed)),
+        );
+        reason
+    }
+
+    fn recourse(&mut self, attempt: &Attempt, iterated: &Iterated, now: Moment) -> Recourse {
+        let Outcome::Failed(failure) = iterated.outcome else {
+            return Recourse::Count;
+        };
+        let standing = Standing {
+            agent: &attempt.agent.name,
+            has_next: self.turn + 1 < self.agents.len(),
+            is_ending: self.interrupted.is_some() || self.progress.is_used_up(),
+            now: now.time,
+            run_timeout: self.progress.last_start(self.elapsed(now)),
+        };
+        let trouble = iterated.transcript.trouble.as_ref();
+        self.patience.recourse(failure, trouble, standing)
+    }
 }
 
 fn progress(plan: &Plan) -> Progress {
@@ -182,98 +219,6 @@ fn progress(plan: &Plan) -> Progress {
         budget,
         &plan.completion_promise.value.0,
     )
-}
-
-/// Whose turn it is, and how often an iteration was tried.
-#[derive(Debug, Default)]
-struct Turn {
-    agent: usize,
-    iteration: u32,
-    attempt: u32,
-}
-
-impl Turn {
-    fn next_attempt(&mut self, iteration: u32) -> u32 {
-        if self.iteration != iteration {
-            self.iteration = iteration;
-            self.attempt = 0;
-        }
-        self.attempt += 1;
-        self.attempt
-    }
-
-    fn hand_over(&mut self) {
-        self.agent += 1;
-    }
-}
-
-/// One agent's attempt at an iteration.
-struct Attempt<'a> {
-    iteration: u32,
-    /// The first is 1.
-    number: u32,
-    plan: &'a Plan,
-    agent: &'a Agent,
-    /// Which of the jails is the agent's.
-    jail: usize,
-    prompt: &'a str,
-    limits: Limits,
-}
-
-fn limited<'a>(
-    attempt: &Attempt<'a>,
-    iterated: &'a Iterated,
-    wait: Option<(Duration, Timestamp)>,
-) -> What<'a> {
-    What::Limited {
-        iteration: attempt.iteration,
-        agent: &attempt.agent.name,
-        failure: iterated.failure(),
-        message: iterated.message().unwrap_or_default(),
-        wait: wait.map(|(pause, now)| (pause, now.saturating_add(pause).unwrap_or(now))),
-    }
-}
-
-fn changed<'a>(attempt: &Attempt<'a>, iterated: &'a Iterated, next: &'a str) -> What<'a> {
-    What::AgentChanged {
-        iteration: attempt.iteration,
-        from: &attempt.agent.name,
-        to: next,
-        failure: iterated.failure(),
-        message: iterated.message().unwrap_or_default(),
-    }
-}
-
-fn completed<'a>(
-    attempt: &Attempt<'a>,
-    iterated: Iterated,
-    duration: Duration,
-    progress: &Progress,
-) -> Completed<'a> {
-    let plan = attempt.plan;
-    let transcript = &iterated.transcript;
-    let is_failed = matches!(iterated.outcome, Outcome::Failed(_));
-    Completed {
-        iteration: attempt.iteration,
-        agent: &attempt.agent.name,
-        outcome: iterated.outcome,
-        message: iterated.message().filter(|_| is_failed).map(str::to_owned),
-        duration,
-        consecutive_failures: progress.consecutive_failures(),
-        failure_threshold: plan.failure_threshold.value.0.get(),
-        promise: &plan.completion_promise.value.0,
-        usage: transcript.usage,
-        spent: *progress.spent(),
-        tools: match transcript.format {
-            Format::Text => None,
-            _ => Some(transcript.tools.used),
-        },
-        session: transcript.session.clone(),
-        model: transcript.model.clone(),
-        version: transcript.version.clone(),
-        summary: iterated.summary,
-        last_lines: iterated.last_lines,
-    }
 }
 
 /// Waits for a provider, or for a signal.
@@ -347,344 +292,6 @@ fn file_of(fragment: &FragmentSource) -> Option<&Path> {
         Origin::File(path) => Some(Path::new(path)),
         Origin::BuiltIn(_) | Origin::Inline(_) => None,
     }
-}
-
-/// What one iteration may take: its own timeout, or what is left of the run's if that is less.
-fn limits(plan: &Plan, agent: &Agent, run: Option<(Duration, Duration)>) -> Limits {
-    let own = plan.iteration_timeout.value.at().map(|span| span.0);
-    let left = run.map(|(timeout, elapsed)| (timeout.saturating_sub(elapsed), timeout));
-    let deadline = match (own, left) {
-        (Some(own), Some((left, timeout))) if left <= own => Some((left, Cut::RunTimeout(timeout))),
-        (Some(own), _) => Some((own, Cut::IterationTimeout(own))),
-        (None, Some((left, timeout))) => Some((left, Cut::RunTimeout(timeout))),
-        (None, None) => None,
-    };
-    Limits {
-        deadline,
-        idle: plan.idle_timeout_for(agent),
-        grace: plan.kill_grace.value.0,
-        buffer: usize::try_from(plan.max_output_buffer.value.0).unwrap_or(usize::MAX),
-    }
-}
-
-/// What became of an iteration.
-struct Iterated {
-    outcome: Outcome,
-    transcript: Transcript,
-    /// The end of the output, if it did not end well.
-    last_lines: Vec<String>,
-    summary: Option<String>,
-    interrupted: Option<Signal>,
-    /// Why there is no sense in going on.
-    broken: Option<Reason>,
-}
-
-impl Iterated {
-    fn failure(&self) -> Failure {
-        match self.outcome {
-            Outcome::Failed(failure) => failure,
-            Outcome::Continue | Outcome::JobDone | Outcome::Interrupted => Failure::Error,
-        }
-    }
-
-    /// What the agent's CLI says went wrong.
-    fn message(&self) -> Option<&str> {
-        let trouble = self
-            .transcript
-            .trouble
-            .as_ref()
-            .map(|trouble| &trouble.message);
-        let denied = self.transcript.tools.first_denied.as_ref();
-        match self.outcome {
-            Outcome::Failed(Failure::Denied) => denied.map(String::as_str),
-            _ => trouble.map(String::as_str),
-        }
-    }
-}
-
-/// Runs the agent once and judges what it did.
-async fn iterate(
-    attempt: &Attempt<'_>,
-    host: &mut Host,
-    progress: &Progress,
-    tell: &mut impl FnMut(Moment, What),
-) -> Iterated {
-    let (ran, heard) = match run_agent(attempt, host, progress, tell).await {
-        Ok(ran) => ran,
-        Err(error) => {
-            let problem = cannot_start(attempt.agent, &error);
-            return Iterated {
-                outcome: Outcome::Failed(Failure::NotStarted),
-                transcript: Transcript::new(Format::Text),
-                last_lines: Vec::new(),
-                summary: None,
-                interrupted: None,
-                broken: Some(Reason::CannotStart { problem }),
-            };
-        }
-    };
-    let Overheard {
-        transcript,
-        last_words,
-    } = heard;
-    let rule = Rule {
-        promise: &attempt.plan.completion_promise.value.0,
-        matching: attempt.plan.promise_match.value,
-        prompt: attempt.prompt,
-    };
-    let is_text = transcript.format == Format::Text;
-    let promised = match is_text {
-        true => scan(&ran.output, rule),
-        false => scan_words(&transcript.words, transcript.words_are_cut, rule),
-    };
-    let outcome = judge(ran.end, promised, &transcript);
-    let at = host.clock.now();
-    notices(attempt.iteration, &ran, promised, is_text, at, tell);
-    tell_of_transcript(attempt, &transcript, at, tell);
-    tell(
-        at,
-        What::RawOutput {
-            iteration: attempt.iteration,
-            attempt: attempt.number,
-            output: &ran.output,
-        },
-    );
-    Iterated {
-        outcome,
-        summary: summary_of(&transcript, &ran.output),
-        last_lines: match outcome {
-            Outcome::Failed(_) | Outcome::Interrupted => match is_text {
-                true => ran.output.last_lines(LAST_LINES),
-                false => last_words.last_lines(LAST_LINES),
-            },
-            Outcome::Continue | Outcome::JobDone => Vec::new(),
-        },
-        transcript,
-        interrupted: ran.interrupted,
-        broken: None,
-    }
-}
-
-/// What the agent says it did. Of plain text nobody knows which is its last message: only a section of that name counts.
-fn summary_of(transcript: &Transcript, output: &Tail) -> Option<String> {
-    match transcript.format {
-        Format::Text => agent::summary_section(&output.end_of(Stream::Stdout, SUMMARIZED)),
-        _ => agent::summary(&transcript.final_message),
-    }
-}
-
-/// What was understood of an agent when it has ended.
-struct Overheard {
-    transcript: Transcript,
-    /// The end of what people were shown.
-    last_words: Tail,
-}
-
-/// Runs the agent and passes on what is heard of it. An error means that it could not be started.
-async fn run_agent(
-    attempt: &Attempt<'_>,
-    host: &mut Host,
-    progress: &Progress,
-    tell: &mut impl FnMut(Moment, What),
-) -> io::Result<(Ran, Overheard)> {
-    let clock = host.clock;
-    let iteration = attempt.iteration;
-    let mut decoder = Decoder::new(attempt.agent.format, attempt.limits.buffer);
-    let mut listener = Listener::new(iteration);
-    let command = Command {
-        words: &attempt.agent.command.words,
-        input: attempt.prompt.as_bytes(),
-        place: host
-            .jails
-            .get(attempt.jail)
-            .map_or(Place::Here, Place::Jail),
-    };
-    let heard = |heard: Heard| {
-        match heard {
-            Heard::Output(stream, bytes) => {
-                let at = clock.now();
-                let mut is_used_up = false;
-                decoder.feed(stream, bytes, &mut |note| {
-                    if let Note::Usage(usage) = &note {
-                        is_used_up |= progress.is_used_up_with(usage);
-                    }
-                    listener.hear(&note, at, tell);
-                });
-                if is_used_up {
-                    return ControlFlow::Break(Cut::Budget);
-                }
-            }
-            Heard::Tick {
-                elapsed,
-                since_output,
-            } => tell(
-                clock.now(),
-                What::Running {
-                    iteration,
-                    phase: listener.phase,
-                    tool: listener.tool.as_deref(),
-                    elapsed,
-                    since_output,
-                },
-            ),
-            Heard::Interrupted(signal) => {
-                let reason = &Reason::Interrupted { signal };
-                tell(clock.now(), What::Interrupting { reason });
-            }
-        }
-        ControlFlow::Continue(())
-    };
-    let ran = host
-        .supervisor
-        .run(
-            command,
-            attempt.limits,
-            &mut host.signals,
-            &host.console,
-            heard,
-        )
-        .await?;
-    let at = clock.now();
-    let transcript = decoder.finish(ran.end.exit_code(), &mut |note| {
-        listener.hear(&note, at, tell);
-    });
-    let last_words = listener.last_words;
-    let overheard = Overheard {
-        transcript,
-        last_words,
-    };
-    Ok((ran, overheard))
-}
-
-/// Tells what an agent says and does while it runs.
-struct Listener {
-    iteration: u32,
-    rendition: Rendition,
-    watch: PhaseWatch,
-    phase: Option<Phase>,
-    tool: Option<String>,
-    last_words: Tail,
-}
-
-impl Listener {
-    fn new(iteration: u32) -> Self {
-        Listener {
-            iteration,
-            rendition: Rendition::default(),
-            watch: PhaseWatch::default(),
-            phase: None,
-            tool: None,
-            last_words: Tail::new(LAST_WORDS),
-        }
-    }
-
-    fn hear(&mut self, note: &Note, at: Moment, tell: &mut impl FnMut(Moment, What)) {
-        let iteration = self.iteration;
-        let text = &*self.rendition.show(note);
-        if !text.is_empty() {
-            if let Some(announced) = self.watch.feed(text)
-                && self.phase.replace(announced) != Some(announced)
-            {
-                let phase = announced;
-                tell(at, What::PhaseAnnounced { iteration, phase });
-            }
-            let end = text.len().saturating_sub(LAST_WORDS);
-            self.last_words.push(Stream::Stdout, &text[end..]);
-            tell(at, What::Shown { text });
-        }
-        if let Note::Tool { name, about } = note {
-            self.tool = Some((*name).to_owned());
-            let what = What::ToolUsed {
-                iteration,
-                name,
-                about,
-            };
-            tell(at, what);
-        }
-    }
-}
-
-/// What the agent's own events say that a person should know.
-fn tell_of_transcript(
-    attempt: &Attempt,
-    transcript: &Transcript,
-    at: Moment,
-    tell: &mut impl FnMut(Moment, What),
-) {
-    let iteration = attempt.iteration;
-    if let Some(expected) = transcript.missed {
-        let read_as = transcript.format;
-        let what = What::NotUnderstood {
-            iteration,
-            expected,
-            read_as,
-        };
-        tell(at, what);
-    }
-    let plan = attempt.plan;
-    let usage = &transcript.usage;
-    let unknown_tokens = plan.max_tokens.value.at().is_some() && !usage.has_tokens;
-    let unknown_cost = plan.max_cost_usd.value.at().is_some() && usage.cost_usd.is_none();
-    // An agent that could not work at all used up nothing.
-    if (unknown_tokens || unknown_cost) && transcript.trouble.is_none() {
-        tell(at, What::UsageUnknown { iteration });
-    }
-    if let Some(percent) = usage.context_percent().filter(|p| *p > SMART_ZONE) {
-        tell(at, What::ContextFilling { iteration, percent });
-    }
-}
-
-/// What else is worth knowing of an iteration.
-fn notices(
-    iteration: u32,
-    ran: &Ran,
-    promised: Promised,
-    is_text: bool,
-    at: Moment,
-    tell: &mut impl FnMut(Moment, What),
-) {
-    // Events were read as they came.
-    if is_text && ran.output.truncated() {
-        let (kept, total) = (ran.output.kept() as u64, ran.output.total());
-        let what = What::OutputTruncated {
-            iteration,
-            kept,
-            total,
-        };
-        tell(at, what);
-    }
-    if matches!(ran.end, End::Cut(_)) && promised != Promised::Nothing {
-        let what = What::PromiseIgnored {
-            iteration,
-            promised,
-        };
-        tell(at, what);
-    }
-    if ran.left_behind > 0 {
-        let ended = ran.left_behind;
-        tell(at, What::LeftBehind { iteration, ended });
-    }
-    if ran.unseen {
-        tell(at, What::ProcessesUnseen { iteration });
-    }
-    if ran.survivors > 0 {
-        let processes = ran.survivors;
-        let what = What::Survived {
-            iteration,
-            processes,
-        };
-        tell(at, what);
-    }
-}
-
-fn cannot_start(agent: &Agent, error: &io::Error) -> String {
-    let name = agent.command.words.first().map_or("", String::as_str);
-    // The file was there a moment ago. If it is a script, the kernel means the program in its first line.
-    let advice = match error.kind() {
-        io::ErrorKind::NotFound => "; it is gone, or the interpreter in its `#!` line is missing",
-        _ => "",
-    };
-    format!("{name}: {}{advice}", without_number(&error.to_string()))
 }
 
 pub fn one_line(error: &Error) -> String {

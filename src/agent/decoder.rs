@@ -81,6 +81,11 @@ impl Decoder {
         }
     }
 
+    /// Whether the agent has told that it is done. It may still take a moment to leave.
+    pub fn has_ended(&self) -> bool {
+        self.record.transcript.has_ended
+    }
+
     fn take(&mut self, mut bytes: &[u8], hear: &mut Hear) {
         while !bytes.is_empty() {
             if matches!(self.reading, Reading::Text) {

@@ -4,6 +4,8 @@
 //! melted together: [`resolve`](resolve::resolve) asks the layers from the top down and notes who answered.
 
 mod builtin;
+mod choice;
+mod name;
 mod resolve;
 mod schema;
 mod settings;
@@ -14,16 +16,16 @@ mod yaml;
 use std::fmt;
 
 pub use builtin::builtin_layers;
+pub use choice::{
+    Format, IterationMode, LogFormat, LogLevel, PromiseMatch, Tells, TimestampFormat,
+};
+pub use name::{AliasNames, is_forbidden_variable, read_variable_name};
 pub use resolve::{Catalogue, ProcedureInfo, Request, Resolved, Target, resolve};
 pub use schema::schema;
 pub use settings::{
     Alias, FragmentSource, KEYS, LoopSettings, Origin, PHASES, Phase, ProcedureSettings, Settings,
 };
-pub use value::{
-    AliasNames, Bound, CommandLine, Dollars, Format, IterationMode, LogFormat, LogLevel, Positive,
-    Promise, PromiseMatch, Setting, Span, Tells, TimestampFormat, Tokens, is_forbidden_variable,
-    read_text, read_variable_name,
-};
+pub use value::{Bound, CommandLine, Dollars, Positive, Promise, Setting, Span, Tokens, read_text};
 pub use variables::{CONFIG_HOME, variable_layers};
 pub use yaml::read_layer;
 

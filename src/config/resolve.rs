@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use super::choice::{Format, IterationMode};
+use super::name::AliasNames;
 use super::settings::{Alias, FragmentSource, LoopSettings, PHASES, Phase};
-use super::value::{AliasNames, CommandLine, Format, IterationMode, Positive};
+use super::value::{CommandLine, Positive};
 use super::{Layer, Place, Source, Sourced};
 use crate::cli::SUBCOMMANDS;
 use crate::error::{Error, ErrorKind, did_you_mean};

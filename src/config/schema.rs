@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
+use super::choice::Format;
+use super::name::{NAME_PATTERN, Package, VARIABLE_PATTERN};
 use super::settings::{KEYS, PHASES};
-use super::value::{
-    CommandLine, Format, NAME_PATTERN, NOT_BLANK, Package, Setting, VARIABLE_PATTERN,
-};
+use super::value::{CommandLine, NOT_BLANK, Setting};
 use crate::cli::SUBCOMMANDS;
 
 /// A schema that editors can use, and that accepts what rooda accepts.

@@ -8,10 +8,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::Place;
-use super::value::{
-    AliasNames, Bound, CommandLine, Dollars, Format, IterationMode, LogFormat, LogLevel, Positive,
-    Promise, PromiseMatch, Scalar, Setting, Span, TimestampFormat, Tokens,
-};
+use super::choice::{Format, IterationMode, LogFormat, LogLevel, PromiseMatch, TimestampFormat};
+use super::name::AliasNames;
+use super::value::{Bound, CommandLine, Dollars, Positive, Promise, Scalar, Setting, Span, Tokens};
 use crate::units::Size;
 
 /// One key of `loop`: the YAML files, the variables, the schema and the documentation are all made from this table.

@@ -4,7 +4,6 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::units::{DURATION_PATTERN, Exactly, SIZE_PATTERN, Size, read_duration, read_size};
@@ -25,7 +24,7 @@ pub enum Scalar {
 
 impl Scalar {
     /// The text of anything that was written as text.
-    fn text(&self) -> Option<&str> {
+    pub(super) fn text(&self) -> Option<&str> {
         match self {
             Scalar::Text(text) | Scalar::Untyped(text) => Some(text),
             Scalar::Null
@@ -353,112 +352,6 @@ impl Setting for CommandLine {
     }
 }
 
-/// The name of an npm package, without a version.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Package(pub String);
-
-const PACKAGE_PATTERN: &str = r"^(@[a-z0-9~][a-z0-9._~-]*/)?[a-z0-9~][a-z0-9._~-]*$";
-
-impl Setting for Package {
-    fn read(scalar: &Scalar) -> Result<Self, String> {
-        let text = scalar.text().unwrap_or_default();
-        let is_part = |part: &str| {
-            let plain = |c: char| matches!(c, 'a'..='z' | '0'..='9' | '.' | '_' | '~' | '-');
-            part.starts_with(|c| plain(c) && !matches!(c, '.' | '_' | '-'))
-                && part.chars().all(plain)
-        };
-        let is_package = match text.strip_prefix('@') {
-            Some(scoped) => scoped
-                .split_once('/')
-                .is_some_and(|(scope, name)| is_part(scope) && is_part(name)),
-            None => is_part(text),
-        };
-        match is_package {
-            true => Ok(Package(text.to_owned())),
-            false => Err("expected the name of an npm package, without a version".to_owned()),
-        }
-    }
-
-    fn schema() -> Value {
-        json!({"type": "string", "pattern": PACKAGE_PATTERN})
-    }
-}
-
-/// What no agent is given, whoever asks for it: the tokens of the job, and what belongs to the runner.
-pub fn is_forbidden_variable(name: &str) -> bool {
-    let prefixes = ["INPUT_", "ACTIONS_", "STATE_"];
-    // The command files; with their names alone an agent would only do harm.
-    let names = [
-        "GITHUB_TOKEN",
-        "GITHUB_OUTPUT",
-        "GITHUB_ENV",
-        "GITHUB_PATH",
-        "GITHUB_STATE",
-        "GITHUB_STEP_SUMMARY",
-        "GITHUB_ARTIFACTS",
-        "GITHUB_ARTIFACTS_LIST",
-    ];
-    prefixes.iter().any(|prefix| name.starts_with(prefix)) || names.contains(&name)
-}
-
-/// A pattern for the JSON Schema that accepts what an alias may name in `env`.
-pub(super) const VARIABLE_PATTERN: &str = "^(?!(INPUT|ACTIONS|STATE)_)\
-    (?!(GH_TOKEN|GITHUB_(TOKEN|OUTPUT|ENV|PATH|STATE|STEP_SUMMARY|ARTIFACTS|ARTIFACTS_LIST))$)\
-    [A-Za-z_][A-Za-z0-9_]*$";
-
-/// Reads the name of a variable that an agent may be given.
-pub fn read_variable_name(word: &str) -> Result<String, String> {
-    let is_name = word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-        && !word.is_empty()
-        && !word.starts_with(|c: char| c.is_ascii_digit());
-    if !is_name {
-        return Err(format!(
-            "expected names of variables, not `{word}` (values go under `env:`)"
-        ));
-    }
-    match is_forbidden_variable(word) {
-        true => Err(format!("expected no `{word}`, which no agent may see")),
-        false => Ok(word.to_owned()),
-    }
-}
-
-/// The names of aliases in `ai_cmd_aliases`: the agent, and those that take over when it cannot go on.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AliasNames(pub Vec<String>);
-
-/// A pattern for the name of an alias: not blank, on one line, and without commas.
-pub(super) const NAME_PATTERN: &str = r"[^,\n]*[^\s\x85\uFEFF,][^,\n]*";
-
-impl Setting for AliasNames {
-    fn read(scalar: &Scalar) -> Result<Self, String> {
-        let names: Vec<String> = match scalar {
-            Scalar::List(names) => names.clone(),
-            _ => scalar
-                .text()
-                .unwrap_or_default()
-                .split([',', '\n'])
-                .map(|name| name.trim_matches(is_blank).to_owned())
-                .collect(),
-        };
-        let is_name = |name: &String| !name.chars().all(is_blank);
-        if !names.iter().all(is_name) {
-            return Err("expected the name of an AI command alias, or several".to_owned());
-        }
-        Ok(AliasNames(names))
-    }
-
-    fn schema() -> Value {
-        json!({"anyOf": [
-            {"type": "string", "pattern": format!("^{NAME_PATTERN}([,\n]{NAME_PATTERN})*$")},
-            {
-                "type": "array",
-                "minItems": 1,
-                "items": {"type": "string", "pattern": NOT_BLANK},
-            },
-        ]})
-    }
-}
-
 /// The word or phrase between the promise tags that means success.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Promise(pub String);
@@ -491,143 +384,5 @@ impl Setting for Promise {
             "pattern": r"^[^\s<>\x00-\x1f\x7f-\x9f]([^<>\x00-\x1f\x7f-\x9f]*[^\s<>\x00-\x1f\x7f-\x9f])?$",
             "not": {"const": "FAILURE"},
         })
-    }
-}
-
-/// A setting with a few named values.
-macro_rules! choice {
-    ($(#[doc = $about:literal])+ $name:ident { $( $(#[doc = $case_about:literal])+ $case:ident = $text:literal, )+ }) => {
-        $(#[doc = $about])+
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, clap::ValueEnum)]
-        pub enum $name { $( $(#[doc = $case_about])+ #[serde(rename = $text)] #[value(name = $text)] $case, )+ }
-
-        impl Setting for $name {
-            fn read(scalar: &Scalar) -> Result<Self, String> {
-                match scalar.text() {
-                    $( Some($text) => Ok($name::$case), )+
-                    _ => Err(concat!("expected one of", $( " `", $text, "`", )+).to_owned()),
-                }
-            }
-
-            fn schema() -> Value {
-                json!({"enum": [$( $text ),+]})
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-                f.write_str(match self { $( $name::$case => $text, )+ })
-            }
-        }
-    };
-}
-
-choice! {
-    /// Whether the number of iterations is bounded.
-    IterationMode {
-        /// At most `default_max_iterations`.
-        MaxIterations = "max-iterations",
-        /// Until something else ends the run.
-        Unlimited = "unlimited",
-    }
-}
-
-choice! {
-    /// How much the log tells.
-    LogLevel {
-        /// Also how the configuration was resolved and the prompt assembled
-        Debug = "debug",
-        /// Iterations, timing, outcomes, statistics
-        Info = "info",
-        /// Failures, timeouts, truncated output
-        Warn = "warn",
-        /// Only what ends a run badly
-        Error = "error",
-    }
-}
-
-choice! {
-    /// How log lines are written.
-    LogFormat {
-        /// For people
-        Text = "text",
-        /// One JSON object per line
-        Json = "json",
-    }
-}
-
-choice! {
-    /// What stands in front of a log line of text.
-    TimestampFormat {
-        /// `[10:00:45]`, local time.
-        Time = "time",
-        /// `[10:00:45.123]`, local time.
-        TimeMs = "time-ms",
-        /// `[+0:45.1]`, since the start of the run.
-        Relative = "relative",
-        /// `[2026-01-31T10:00:45Z]`.
-        Iso = "iso",
-        /// Nothing.
-        None = "none",
-    }
-}
-
-choice! {
-    /// Where in the agent's output a promise counts.
-    PromiseMatch {
-        /// Anywhere, echoes of the prompt and quotations aside.
-        Anywhere = "anywhere",
-        /// Only alone on its line.
-        OwnLine = "own-line",
-    }
-}
-
-choice! {
-    /// How an agent's output is read.
-    Format {
-        /// Recognised from the output.
-        Auto = "auto",
-        /// Plain text.
-        Text = "text",
-        /// Claude Code, `--output-format stream-json` or `json`.
-        Claude = "claude",
-        /// Codex, `exec --json`.
-        Codex = "codex",
-        /// Gemini CLI, `-o stream-json`.
-        Gemini = "gemini",
-        /// OpenCode, `run --format json`.
-        Opencode = "opencode",
-        /// GitHub Copilot, `--output-format json`.
-        Copilot = "copilot",
-    }
-}
-
-/// What an agent's output tells of what it uses up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Tells {
-    pub cost: bool,
-    pub tokens: bool,
-}
-
-impl Format {
-    /// The words of a command line that make its CLI print events in this format.
-    pub fn flags(self) -> &'static [&'static str] {
-        match self {
-            Format::Auto | Format::Text => &[],
-            Format::Claude => &["--output-format", "stream-json", "--verbose"],
-            Format::Codex => &["--json"],
-            Format::Gemini => &["-o", "stream-json"],
-            Format::Opencode => &["--format", "json"],
-            Format::Copilot => &["--output-format", "json"],
-        }
-    }
-
-    pub fn tells(self) -> Tells {
-        let (cost, tokens) = match self {
-            Format::Claude | Format::Opencode => (true, true),
-            Format::Codex | Format::Gemini => (false, true),
-            Format::Copilot | Format::Text | Format::Auto => (false, false),
-        };
-        Tells { cost, tokens }
     }
 }

@@ -5,10 +5,11 @@ use serde_saphyr::{DuplicateKeyPolicy, Spanned};
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use super::name::{Package, read_variable_name};
 use super::settings::{
     Alias, FragmentSource, KEYS, LoopSettings, Origin, PHASES, ProcedureSettings, Settings,
 };
-use super::value::{CommandLine, Package, Scalar, Setting, is_blank, read_variable_name};
+use super::value::{CommandLine, Scalar, Setting, is_blank};
 use super::{Layer, Place, Source};
 use crate::cli::SUBCOMMANDS;
 use crate::error::{Error, ErrorKind, did_you_mean};

@@ -104,6 +104,11 @@ impl Progress {
         self.spent = self.spent.with(usage);
     }
 
+    /// Whether nothing is left of the budget.
+    pub fn is_used_up(&self) -> bool {
+        self.budget.used_up_by(&self.spent).is_some()
+    }
+
     /// Whether an agent that has used up this much so far must be stopped.
     pub fn is_used_up_with(&self, usage: &Usage) -> bool {
         self.budget.used_up_by(&self.spent.with(usage)).is_some()

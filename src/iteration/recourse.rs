@@ -28,6 +28,8 @@ pub enum Recourse {
     Abort(Reason),
     /// It does not count, and waiting is no use.
     GiveUp(Reason),
+    /// It does not count, and the run ends for another reason.
+    Leave,
 }
 
 /// How long the run has waited for a provider, and how long it may.
@@ -45,6 +47,8 @@ pub struct Standing<'a> {
     pub agent: &'a str,
     /// Whether another one can take over.
     pub has_next: bool,
+    /// Whether the run ends anyway: it was interrupted, or its budget is used up.
+    pub is_ending: bool,
     pub now: Timestamp,
     /// How long the run may take, and after how much of it no iteration starts any more.
     pub run_timeout: Option<(Duration, Duration)>,
@@ -74,7 +78,9 @@ impl Patience {
         standing: Standing,
     ) -> Recourse {
         match failure {
+            Failure::RateLimited | Failure::Overloaded if standing.is_ending => Recourse::Leave,
             Failure::RateLimited | Failure::Overloaded => self.wait(failure, trouble, standing),
+            Failure::Permanent(_) if standing.is_ending => Recourse::Count,
             Failure::Permanent(_) if standing.has_next => Recourse::HandOver,
             Failure::Permanent(cause) => Recourse::Abort(permanent(cause, trouble, standing)),
             Failure::NotStarted
@@ -184,6 +190,7 @@ mod tests {
         Standing {
             agent: "claude",
             has_next,
+            is_ending: false,
             now: NOW,
             run_timeout: left.map(|left| (MINUTE * 60, left)),
         }
@@ -301,6 +308,20 @@ mod tests {
             told.starts_with("Aborting, claude cannot go on: Invalid API key"),
             "{told}"
         );
+    }
+
+    #[test]
+    fn a_run_that_ends_anyway_waits_for_nobody() {
+        let mut patience = Patience::new(None);
+        let ending = Standing {
+            is_ending: true,
+            ..standing(true, None)
+        };
+        let trouble = limited(None, None);
+        assert_eq!(ask(&mut patience, &trouble, ending), Recourse::Leave);
+        let permanent = Failure::Permanent(Cause::Key);
+        let recourse = patience.recourse(permanent, None, ending);
+        assert_eq!(recourse, Recourse::Count);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 mod chart;
 mod columns;
 mod heading;
+mod incidents;
 mod page;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ pub use self::unstarted::{refused, rehearsed};
 use self::chart::chart;
 use self::columns::Columns;
 use self::heading::Told;
+use self::incidents::Incidents;
 use self::page::Page;
 use super::markdown::{block, cut, sentence};
 use crate::agent::Usage;
@@ -93,22 +95,6 @@ struct LastFailure {
     iteration: u32,
     how: String,
     lines: String,
-}
-
-/// How often something happened that is no failure but should be known.
-#[derive(Debug, Default)]
-struct Incidents {
-    left_behind: usize,
-    survived: usize,
-    unseen: u32,
-    truncated: u32,
-    promises_ignored: u32,
-    limited: u32,
-    waited: Duration,
-    not_understood: u32,
-    usage_unknown: u32,
-    /// How full the context was at most, in percent.
-    fullest: u32,
 }
 
 impl Summary {
@@ -446,85 +432,6 @@ impl Summary {
     /// All iterations that there were, the interrupted one too.
     fn recorded(&self) -> u32 {
         self.stats.count() + self.interrupted
-    }
-}
-
-impl Incidents {
-    fn told(&self) -> String {
-        let times = |number: u32| match number {
-            1 => "once".to_owned(),
-            _ => format!("{number} times"),
-        };
-        let processes = |number: usize| Count(number as u64, "process").to_string();
-        let incidents = [
-            (
-                self.survived > 0,
-                format!(
-                    "⚠️ {} of the agent did not end, not even with SIGKILL",
-                    processes(self.survived)
-                ),
-            ),
-            (
-                self.unseen > 0,
-                format!(
-                    "⚠️ The agent's processes could not be seen {}; some may have gone on",
-                    times(self.unseen)
-                ),
-            ),
-            (
-                self.promises_ignored > 0,
-                format!(
-                    "⚠️ An agent that had to be ended had promised something {}; that does not count",
-                    times(self.promises_ignored)
-                ),
-            ),
-            (
-                self.truncated > 0,
-                format!(
-                    "⚠️ Output was truncated {}: only its end was kept and scanned",
-                    times(self.truncated)
-                ),
-            ),
-            (
-                self.not_understood > 0,
-                format!(
-                    "⚠️ The agent's output was not in its format {}, and read as something else",
-                    times(self.not_understood)
-                ),
-            ),
-            (
-                self.usage_unknown > 0,
-                format!(
-                    "⚠️ The agent did not tell what it used up {}: the budget does not cover that",
-                    times(self.usage_unknown)
-                ),
-            ),
-            (
-                self.fullest > 0,
-                format!(
-                    "⚠️ The model's context was up to {} % full; models get worse above 60 %",
-                    self.fullest
-                ),
-            ),
-            (
-                self.limited > 0,
-                format!(
-                    "The provider limited the rate or was overloaded {}; waited {} in all",
-                    times(self.limited),
-                    Elapsed(self.waited)
-                ),
-            ),
-            (
-                self.left_behind > 0,
-                format!(
-                    "Ended {} that the agent left behind",
-                    processes(self.left_behind)
-                ),
-            ),
-        ];
-        let told = incidents.iter().filter(|(happened, _)| *happened);
-        told.map(|(_, incident)| format!("- {incident}.\n"))
-            .collect()
     }
 }
 

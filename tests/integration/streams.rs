@@ -546,6 +546,17 @@ fn a_budget_ends_the_run_after_an_iteration() {
 }
 
 #[test]
+fn an_agent_that_is_done_is_not_ended_for_what_it_used_up() {
+    let sandbox = Sandbox::new();
+    let script = "read\nshow claude-success-stream.jsonl\nsleep 500\ntouch left";
+    let ran = build(&sandbox, "claude", script)
+        .args(["--max-tokens", "17150"])
+        .run();
+    assert_eq!(ran.code, Some(0), "{ran}");
+    assert!(sandbox.path("left").exists());
+}
+
+#[test]
 fn a_budget_ends_an_agent_while_it_works() {
     let sandbox = Sandbox::new();
     let stream = recorded("claude-edit-stream.jsonl");
