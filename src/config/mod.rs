@@ -3,6 +3,7 @@
 //! Each source (a file, one environment variable, one flag) becomes a [`Layer`] with whatever it sets. Nothing is
 //! melted together: [`resolve`](resolve::resolve) asks the layers from the top down and notes who answered.
 
+mod agents;
 mod builtin;
 mod choice;
 mod name;
