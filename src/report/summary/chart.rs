@@ -86,7 +86,8 @@ pub(super) fn chart(rows: &[Row], total: u32) -> Option<String> {
 
 fn unit(longest: Duration) -> (&'static str, f64) {
     match longest.as_secs() {
-        0..120 => ("seconds", 1.0),
+        0 => ("milliseconds", 0.001),
+        1..120 => ("seconds", 1.0),
         120..7_200 => ("minutes", 60.0),
         _ => ("hours", 3_600.0),
     }
