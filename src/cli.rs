@@ -404,6 +404,10 @@ pub struct SettingsArgs {
     )]
     pub max_tokens: Option<Bound<Tokens>>,
 
+    /// Refuse a budget that an agent cannot be held to, instead of warning
+    #[arg(long, help_heading = "When it ends")]
+    pub budget_required: bool,
+
     /// Wait this long, all in all, for a provider that limits the rate or is overloaded [default: 1h]
     #[arg(
         long,
@@ -470,6 +474,7 @@ impl SettingsArgs {
             }))
         }
         let unlimited = self.unlimited.then_some(IterationMode::Unlimited);
+        let budget_required = self.budget_required.then_some(true);
         let verbose = self.verbose.then_some(true);
         let quiet = self.quiet.then_some(LogLevel::Warn);
         [
@@ -495,6 +500,9 @@ impl SettingsArgs {
             }),
             layer("--max-tokens", &self.max_tokens, |s, v| {
                 s.max_tokens = Some(v)
+            }),
+            layer("--budget-required", &budget_required, |s, v| {
+                s.budget_required = Some(v)
             }),
             layer(
                 "--rate-limit-patience",

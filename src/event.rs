@@ -36,6 +36,8 @@ pub enum What<'a> {
     },
     IterationStarted {
         iteration: u32,
+        /// The name of the agent that does it.
+        agent: &'a str,
     },
     /// The prompt was composed and is about to be sent.
     PromptReady {
@@ -77,9 +79,10 @@ pub enum What<'a> {
         expected: Format,
         read_as: Format,
     },
-    /// There is a budget, and nobody knows what this iteration used up.
+    /// There is a budget, and nobody knows what this iteration used up of it: its cost or its tokens.
     UsageUnknown {
         iteration: u32,
+        what: &'static str,
     },
     /// The model's context is fuller than is good for it.
     ContextFilling {

@@ -122,7 +122,15 @@ impl<'a> Course<'a> {
                 return Some(Reason::CannotPrompt { problem });
             }
         };
-        tell(before, What::IterationStarted { iteration });
+        let agent = &self.agents[self.turn];
+        let name = agent.name.as_str();
+        tell(
+            before,
+            What::IterationStarted {
+                iteration,
+                agent: name,
+            },
+        );
         let bytes = prompt.len();
         tell(host.clock.now(), What::PromptReady { iteration, bytes });
         self.tried = match self.tried {
@@ -133,7 +141,7 @@ impl<'a> Course<'a> {
             iteration,
             number: self.tried.1,
             plan: self.plan,
-            agent: &self.agents[self.turn],
+            agent,
             turn: self.turn,
             prompt: &prompt,
             elapsed: self.elapsed(before),

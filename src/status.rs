@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::agent::Cause;
 use crate::signal::Signal;
-use crate::units::{Cost, Count, Exactly, Grouped};
+use crate::units::{Amount, Count, Exactly, Grouped};
 
 /// The status of an ended run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -183,11 +183,15 @@ impl fmt::Display for Reason {
                 write!(f, "Reached run timeout: {}", Exactly(*timeout))
             }
             Reason::CostBudget { cost, budget } => {
-                write!(f, "Reached the budget of ${budget}: {} spent", Cost(*cost))
+                let (cost, budget) = (Amount(*cost), Amount(*budget));
+                write!(f, "Reached the cost budget: {cost} of {budget} USD spent")
             }
             Reason::TokenBudget { tokens, budget } => {
                 let (tokens, budget) = (Grouped(*tokens), Grouped(*budget));
-                write!(f, "Reached the budget of {budget} tokens: {tokens} used")
+                write!(
+                    f,
+                    "Reached the token budget: {tokens} of {budget} tokens used"
+                )
             }
             Reason::Limited {
                 agent,
@@ -196,16 +200,18 @@ impl fmt::Display for Reason {
                 pause,
                 gave_up,
             } => {
-                write!(f, "{agent}: {what}")?;
+                write!(f, "Gave up on {agent}: {what}")?;
                 if !message.is_empty() {
                     write!(f, " ({message})")?;
                 }
                 let pause = Exactly(Duration::from_secs(pause.as_secs().max(1)));
-                write!(f, "; waiting {pause} more would pass the ")?;
+                write!(f, ", and waiting {pause} more would pass the ")?;
                 match gave_up {
-                    GaveUp::Patience(bound) => {
-                        write!(f, "rate_limit_patience of {}", Exactly(*bound))
-                    }
+                    GaveUp::Patience(bound) => write!(
+                        f,
+                        "rate_limit_patience of {} (raise it, or name a second agent)",
+                        Exactly(*bound)
+                    ),
                     GaveUp::Deadline(timeout) => write!(f, "run timeout of {}", Exactly(*timeout)),
                 }
             }

@@ -133,17 +133,27 @@ impl fmt::Display for Size {
     }
 }
 
-/// Prints `$0.0143`, `$1.25`, `$1,250.00`: small amounts with more decimals.
+/// Prints `$0.0143`, `$1.25`, `$1,250.00`.
 #[derive(Debug, Clone, Copy)]
 pub struct Cost(pub f64);
 
 impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "${}", Amount(self.0))
+    }
+}
+
+/// Prints `0.0143`, `1.25`, `1,250.00`: small amounts with more decimals.
+#[derive(Debug, Clone, Copy)]
+pub struct Amount(pub f64);
+
+impl fmt::Display for Amount {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         if self.0 < 1.0 {
-            write!(f, "${:.4}", self.0)
+            write!(f, "{:.4}", self.0)
         } else {
             let cents = (self.0 * 100.0).round() as u64;
-            write!(f, "${}.{:02}", Grouped(cents / 100), cents % 100)
+            write!(f, "{}.{:02}", Grouped(cents / 100), cents % 100)
         }
     }
 }

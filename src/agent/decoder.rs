@@ -208,7 +208,12 @@ impl Decoder {
     /// The output is over. `exit_code`: that of a process which ended by itself.
     pub fn finish(mut self, exit_code: Option<i32>, hear: &mut impl FnMut(Note)) -> Transcript {
         if let Line::Held(held) = std::mem::replace(&mut self.line, Line::Start) {
-            self.read(&held, hear);
+            let is_event = matches!(self.reading, Reading::Events(_));
+            // Half an event says nothing to anybody.
+            self.read(&held, &mut |note| match note {
+                Note::Text(_) if is_event => {}
+                note => hear(note),
+            });
         }
         if let Reading::Events(dialect) = &mut self.reading {
             dialect.finish(exit_code, &mut self.record);

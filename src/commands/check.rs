@@ -40,20 +40,22 @@ pub(super) fn unmeasured(plan: &Plan, agents: &[Agent]) -> Result<Vec<String>, E
         let unmeasured = [
             (
                 "max_cost_usd",
+                "cost",
                 plan.max_cost_usd.value.at().is_some() && !tells.cost,
             ),
             (
                 "max_tokens",
+                "tokens",
                 plan.max_tokens.value.at().is_some() && !tells.tokens,
             ),
         ];
-        for (budget, _) in unmeasured.into_iter().filter(|(_, is_lost)| *is_lost) {
-            let what = match agent.format {
-                Format::Auto => "may not tell, in a form that rooda knows,",
-                _ => "does not tell",
+        for (budget, what, _) in unmeasured.into_iter().filter(|(.., is_lost)| *is_lost) {
+            let (held, tell) = match agent.format {
+                Format::Auto => ("perhaps cannot be held", "may not tell"),
+                _ => ("cannot be held", "does not tell"),
             };
             odd.push(format!(
-                "{budget} cannot be held: {} {what} what it uses up (format `{}`)",
+                "{budget} {held}: {} {tell} its {what} (format `{}`)",
                 agent.name, agent.format
             ));
         }
@@ -99,9 +101,11 @@ pub(super) fn oddities(plan: &Plan, agents: &[Agent], prompt: &str) -> Vec<Strin
 pub(super) fn find_agent(reader: &Reader, path: &str, agent: &Agent) -> Result<String, Problem> {
     let mut found = String::new();
     for name in agent.command.programs() {
+        let install = agent.npm.as_ref().filter(|_| !name.contains('/'));
+        let install = install.map(|package| format!("npm install -g {package}"));
         let not_found = |hint: String| Problem {
             message: format!("AI command binary not found: {name}"),
-            hints: vec![hint],
+            hints: [hint].into_iter().chain(install.clone()).collect(),
         };
         let program = reader.find_program(name, path).map_err(|problem| {
             not_found(if name.contains('=') {

@@ -10,6 +10,12 @@ use crate::iteration::Tail;
 use crate::plan::Agent;
 use crate::redact::Secrets;
 
+/// What must not stand in a log or a file: the keys of the agents, and what the environment calls a secret.
+pub(super) fn own_secrets(world: &World, agents: &[Agent]) -> Secrets {
+    let keys = agents.iter().flat_map(|agent| &agent.keys);
+    Secrets::new(secrets(&world.environment, keys.map(String::as_str)))
+}
+
 /// Keeps it, if there is a repository.
 pub(super) struct Keeper {
     run_dir: Option<RunDir>,
@@ -22,8 +28,7 @@ const MOST_RUNS: usize = 10;
 const RUN: &str = "run-";
 
 impl Keeper {
-    pub(super) fn new(world: &World, agents: &[Agent]) -> Self {
-        let keys = agents.iter().flat_map(|agent| &agent.keys);
+    pub(super) fn new(world: &World, secrets: Secrets) -> Self {
         let name = world.clock.now().time.strftime("%Y%m%dT%H%M%SZ");
         let run_dir = host::git_dir(Path::new(".")).and_then(|git_dir| {
             let mut made = RunDir::create(&git_dir, &format!("{RUN}{name}"));
@@ -37,7 +42,7 @@ impl Keeper {
         });
         Keeper {
             run_dir,
-            secrets: Secrets::new(secrets(&world.environment, keys.map(String::as_str))),
+            secrets,
             shelf: Shelf::default(),
         }
     }

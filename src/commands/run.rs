@@ -5,7 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::check::{check, check_prompts, find_agent, oddities, unmeasured};
-use super::keeper::Keeper;
+use super::doctor::{AS_ANOTHER_USER, refuses_root};
+use super::keeper::{Keeper, own_secrets};
 use super::{World, finish, read_place};
 use crate::cli::{Colour, CommonArgs, LoopArgs, RunArgs, without_dry_run};
 use crate::config::{
@@ -15,7 +16,7 @@ use crate::error::{Error, ErrorKind};
 use crate::event::{Event, What};
 use crate::host::{self, Clock, Console, Reader, SecondSignal, Signals, Supervisor};
 use crate::plan::{Agent, Plan};
-use crate::report::{Check, LineStyle, Terminal, dry_run, say};
+use crate::report::{Check, LineStyle, Terminal, dry_run, redacted, say};
 use crate::runner::{self, Host};
 use crate::status::Status;
 
@@ -80,6 +81,11 @@ fn start(
         &resolved.plan,
         &agents,
     )?);
+    for agent in agents.iter().filter(|agent| refuses_root(world, agent)) {
+        let name = &agent.name;
+        let warning = format!("{name} refuses to run as root: {AS_ANOTHER_USER}");
+        resolved.warnings.push(warning);
+    }
     Ok(execute(world, &resolved, &agents, common.color)?.exit_code())
 }
 
@@ -278,7 +284,8 @@ pub fn execute(
             reader: Reader::Direct,
             jails: Vec::new(),
         };
-        let mut keeper = Keeper::new(world, agents);
+        let secrets = own_secrets(world, agents);
+        let mut keeper = Keeper::new(world, secrets.clone());
         let mut emit = |event: &Event| {
             if let What::RawOutput {
                 iteration,
@@ -288,13 +295,15 @@ pub fn execute(
             {
                 keeper.keep((*iteration, *attempt), output);
             }
-            let report = terminal.report(event);
-            if let Some(status) = report.status {
-                world.console.status(status);
-            }
-            for line in &report.lines {
-                say(event.at, line);
-            }
+            redacted(event, &secrets, |event| {
+                let report = terminal.report(event);
+                if let Some(status) = report.status {
+                    world.console.status(status);
+                }
+                for line in &report.lines {
+                    say(event.at, line);
+                }
+            });
         };
         let status = runner::run(plan, agents, &mut host, &mut emit).await;
         if status != Status::Success {

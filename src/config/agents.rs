@@ -184,8 +184,8 @@ fn no_agent(catalogue: &Catalogue, procedure: &str) -> Error {
             "name an alias: --ai-cmd-alias claude (there are: {})",
             names.join(", ")
         ))
-        .hint("or give a command line that reads the prompt on standard input: --ai-cmd \"claude -p\"")
-        .hint("in a workflow: `agent: claude` or `ai-cmd: claude -p` under `with:`")
+        .hint("or give a command line that reads the prompt on standard input: --ai-cmd \"my-agent --yes\"")
+        .hint("in a workflow: `agent: claude` or `ai-cmd: my-agent --yes` under `with:`")
         .hint("or set ROODA_LOOP_AI_CMD_ALIAS or ROODA_LOOP_AI_CMD in the environment")
         .hint(format_args!(
             "or set it in rooda-config.yml, in the workspace or the global one: `loop.ai_cmd_alias`, `loop.ai_cmd`{keys}"

@@ -92,8 +92,8 @@ impl Setting for AliasNames {
                 .collect(),
         };
         let is_name = |name: &String| !name.chars().all(is_blank);
-        if !names.iter().all(is_name) {
-            return Err("expected the name of an AI command alias, or several".to_owned());
+        if names.is_empty() || !names.iter().all(is_name) {
+            return Err("expected the name of an AI command alias, or a list of names".to_owned());
         }
         Ok(AliasNames(names))
     }

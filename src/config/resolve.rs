@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::agents::{agents, plain};
-use super::choice::IterationMode;
+use super::choice::{IterationMode, Tells};
 use super::settings::{FragmentSource, LoopSettings, PHASES, Phase};
 use super::value::Positive;
 use super::{Layer, Place, Source, Sourced};
@@ -229,13 +229,19 @@ pub fn resolve(catalogue: &Catalogue, request: Request) -> Result<Resolved, Erro
     let run_timeout = catalogue.setting(name, |s| s.run_timeout)?;
     let max_cost_usd = catalogue.setting(name, |s| s.max_cost_usd)?;
     let max_tokens = catalogue.setting(name, |s| s.max_tokens)?;
+    let agents = agents(catalogue, name);
+    // A budget bounds only those who tell what they use up.
+    let all_tell = |tells: fn(Tells) -> bool| {
+        let known = agents.as_deref().unwrap_or_default();
+        known.iter().all(|agent| tells(agent.format.tells()))
+    };
     let is_bounded = (run_timeout.source.is_given() && run_timeout.value.at().is_some())
-        || max_cost_usd.value.at().is_some()
-        || max_tokens.value.at().is_some();
+        || (max_cost_usd.value.at().is_some() && all_tell(|tells| tells.cost))
+        || (max_tokens.value.at().is_some() && all_tell(|tells| tells.tokens));
     if request.in_actions && limit.value == Limit::Unlimited && !is_bounded {
         let message = "an unlimited number of iterations needs another bound under GitHub Actions";
         return Err(Error::new(ErrorKind::Config, message).hint(
-            "set a run timeout (`--run-timeout 5h`, the input `run-timeout`, `loop.run_timeout`), a budget (`max-cost-usd`, `max-tokens`), or a number of iterations",
+            "set a run timeout (`--run-timeout 5h`, the input `run-timeout`, `loop.run_timeout`), a budget (`max-cost-usd`, `max-tokens`) that the agent can be held to, or a number of iterations",
         ));
     }
     let plan = Plan {
@@ -262,7 +268,6 @@ pub fn resolve(catalogue: &Catalogue, request: Request) -> Result<Resolved, Erro
         procedure,
     };
     let mut warnings = warnings(catalogue, &plan.procedure);
-    let agents = agents(catalogue, &plan.procedure);
     let known = agents.as_deref().unwrap_or_default();
     warnings.extend(known.iter().filter_map(|agent| plain(catalogue, agent)));
     Ok(Resolved {

@@ -265,7 +265,10 @@ impl Setting for Tokens {
         let number = digits.parse::<u64>().ok().filter(|_| is_number);
         match number.and_then(|number| number.checked_mul(unit)) {
             Some(tokens) if tokens > 0 => Ok(Tokens(tokens)),
-            _ => Err("expected a number of tokens such as `500000`, `500k` or `2M`".to_owned()),
+            _ => Err(
+                "expected a whole number of tokens above 0, such as `500000`, `500k` or `2M`"
+                    .to_owned(),
+            ),
         }
     }
 

@@ -225,23 +225,16 @@ impl Reader<'_> {
     ) -> bool {
         let path = join(path, &key.value);
         let scalar = match &value.value {
-            Tree::Scalar(scalar) => Some(scalar.clone()),
-            Tree::List(items) => texts(items).map(Scalar::List),
-            Tree::Map(_) => None,
+            Tree::Scalar(scalar) => scalar.clone(),
+            Tree::List(items) => Scalar::List(texts(items).unwrap_or_default()),
+            Tree::Map(_) => Scalar::List(Vec::new()),
         };
-        let Some(scalar) = &scalar else {
-            let known = KEYS.iter().any(|known| known.name == key.value);
-            if known {
-                let found = value.value.found();
-                self.problem(value, &path, &format!("expected a single value, {found}"));
-            }
-            return known;
-        };
-        match settings.set(&key.value, scalar) {
+        match settings.set(&key.value, &scalar) {
             None => false,
             Some(Ok(())) => true,
             Some(Err(expected)) => {
-                self.problem(value, &path, &format!("{expected}, found {scalar}"));
+                let found = value.value.found();
+                self.problem(value, &path, &format!("{expected}, {found}"));
                 true
             }
         }

@@ -113,7 +113,7 @@ impl fmt::Display for Failure {
             }
             Failure::Budget => f.write_str("cut off, the budget of the run is used up"),
             Failure::RateLimited => f.write_str("the provider limits the rate"),
-            Failure::Overloaded => f.write_str("the provider is overloaded"),
+            Failure::Overloaded => f.write_str("the provider is overloaded or out of reach"),
             Failure::Permanent(Cause::Key) => f.write_str("the provider does not accept the key"),
             Failure::Permanent(Cause::Credit) => f.write_str("the account has no credit left"),
             Failure::Permanent(Cause::Model) => f.write_str("the provider does not know the model"),

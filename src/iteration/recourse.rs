@@ -270,7 +270,7 @@ mod tests {
         };
         assert_eq!(
             reason.to_string(),
-            "claude: the provider limits the rate (slow down); waiting 40s more would pass the rate_limit_patience of 1m"
+            "Gave up on claude: the provider limits the rate (slow down), and waiting 40s more would pass the rate_limit_patience of 1m (raise it, or name a second agent)"
         );
         let mut patience = Patience::new(None);
         let deadline = standing(false, Some(MINUTE));

@@ -161,6 +161,11 @@ impl Tail {
         self.total > self.kept as u64
     }
 
+    /// Whether anything is kept of this stream.
+    pub fn has(&self, stream: Stream) -> bool {
+        self.runs.iter().any(|run| run.stream == stream)
+    }
+
     /// Whether the beginning of this stream is missing.
     pub fn is_cut(&self, stream: Stream) -> bool {
         self.cut[stream as usize]

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
+use super::dry_run::agent_label;
 use crate::config::{ProcedureInfo, Resolved};
 use crate::plan::Agent;
 
@@ -62,9 +63,10 @@ pub fn info_text(info: &ProcedureInfo, resolved: &Resolved) -> String {
     text.push_str("\nSettings:\n");
     match &resolved.agents {
         Ok(agents) => {
-            for agent in agents {
+            for (index, agent) in agents.iter().enumerate() {
                 let (command, provenance) = (&agent.command.text, &agent.provenance);
-                writeln!(text, "  AI Command: {command} ({provenance})").ok();
+                let name = agent_label(index);
+                writeln!(text, "  {name}: {command} ({provenance})").ok();
             }
         }
         Err(error) => {

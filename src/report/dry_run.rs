@@ -21,6 +21,14 @@ impl Check {
     }
 }
 
+/// What an agent is called among those of a run.
+pub fn agent_label(index: usize) -> String {
+    match index {
+        0 => "AI Command".to_owned(),
+        fallback => format!("Fallback {fallback}"),
+    }
+}
+
 /// Configuration with provenance, checks, and, if all is well, the prompt and the command that would run it.
 pub fn dry_run(
     plan: &Plan,
@@ -31,9 +39,10 @@ pub fn dry_run(
 ) -> String {
     let mut text = format!("=== Dry-Run: {} ===\n\nConfiguration:\n", plan.procedure);
     // Writing to a string cannot fail.
-    for agent in agents {
+    for (index, agent) in agents.iter().enumerate() {
         let (command, provenance) = (&agent.command.text, &agent.provenance);
-        writeln!(text, "  AI Command: {command} ({provenance})").ok();
+        let name = agent_label(index);
+        writeln!(text, "  {name}: {command} ({provenance})").ok();
     }
     if agents.is_empty() {
         writeln!(text, "  AI Command: none").ok();

@@ -28,8 +28,8 @@ pub(super) fn event_json(what: &What) -> Option<Value> {
             "agent": agent,
             "command": command,
         }),
-        What::IterationStarted { iteration } => {
-            json!({"event": "iteration_started", "iteration": iteration})
+        What::IterationStarted { iteration, agent } => {
+            json!({"event": "iteration_started", "iteration": iteration, "agent": agent})
         }
         What::PromptReady { iteration, bytes } => {
             json!({"event": "prompt_ready", "iteration": iteration, "bytes": bytes})
@@ -66,8 +66,8 @@ pub(super) fn event_json(what: &What) -> Option<Value> {
             "expected": expected,
             "read_as": read_as,
         }),
-        What::UsageUnknown { iteration } => {
-            json!({"event": "usage_unknown", "iteration": iteration})
+        What::UsageUnknown { iteration, what } => {
+            json!({"event": "usage_unknown", "iteration": iteration, "what": what})
         }
         What::ContextFilling { iteration, percent } => {
             json!({"event": "context_filling", "iteration": iteration, "percent": percent})

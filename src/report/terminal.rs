@@ -28,6 +28,8 @@ pub struct Terminal<Out> {
     safe: Option<SafeForTerminal>,
     has_status_line: bool,
     limit: Limit,
+    /// The agent that the run began with.
+    first_agent: String,
     next_heartbeat: Duration,
     mid_line: bool,
     /// Whether no agent runs because a provider is waited for.
@@ -110,6 +112,7 @@ impl<Out: Write> Terminal<Out> {
             safe: output_is_terminal.then(SafeForTerminal::default),
             has_status_line,
             limit: Limit::Unlimited,
+            first_agent: String::new(),
             next_heartbeat: HEARTBEAT,
             mid_line: false,
             is_waiting: false,
@@ -134,9 +137,11 @@ impl<Out: Write> Terminal<Out> {
                 procedure,
                 limit,
                 task_id,
+                agent,
                 ..
             } => {
                 self.limit = *limit;
+                (*agent).clone_into(&mut self.first_agent);
                 let bound = match limit {
                     Limit::Unlimited => "unlimited".to_owned(),
                     Limit::AtMost(limit) => {
@@ -148,14 +153,19 @@ impl<Out: Write> Terminal<Out> {
                 } else {
                     format!(", task {task_id}")
                 };
-                let message = format!("Starting procedure: {procedure} ({bound}{task})");
+                let message =
+                    format!("Starting procedure: {procedure} with {agent} ({bound}{task})");
                 report.line(Level::INFO, message);
             }
-            What::IterationStarted { iteration } => {
+            What::IterationStarted { iteration, agent } => {
                 self.next_heartbeat = HEARTBEAT;
                 self.is_waiting = false;
                 let name = self.name(*iteration);
-                report.line(Level::INFO, format!("{name} starting..."));
+                let with = match *agent == self.first_agent {
+                    true => String::new(),
+                    false => format!(" with {agent}"),
+                };
+                report.line(Level::INFO, format!("{name} starting{with}..."));
             }
             What::Shown { text } => self.show(text),
             What::RawOutput { .. } => {}
@@ -197,7 +207,7 @@ impl<Out: Write> Terminal<Out> {
             | What::PhaseAnnounced { iteration, .. }
             | What::ToolUsed { iteration, .. }
             | What::NotUnderstood { iteration, .. }
-            | What::UsageUnknown { iteration }
+            | What::UsageUnknown { iteration, .. }
             | What::ContextFilling { iteration, .. }
             | What::Limited { iteration, .. }
             | What::AgentChanged { iteration, .. }
@@ -384,6 +394,11 @@ mod tests {
         event(seconds, what)
     }
 
+    fn started_by_mine(iteration: u32) -> What<'static> {
+        let agent = "mine";
+        What::IterationStarted { iteration, agent }
+    }
+
     fn terminal(has_status_line: bool) -> Terminal<Vec<u8>> {
         let mut terminal = Terminal::new(Some(Vec::new()), false, has_status_line);
         let started = What::RunStarted {
@@ -394,7 +409,7 @@ mod tests {
             command: "agent",
         };
         terminal.report(&event(0, started));
-        terminal.report(&event(0, What::IterationStarted { iteration: 1 }));
+        terminal.report(&event(0, started_by_mine(1)));
         terminal
     }
 
@@ -425,7 +440,7 @@ mod tests {
             ]
         );
         // The next iteration has a minute of its own.
-        terminal.report(&event(200, What::IterationStarted { iteration: 2 }));
+        terminal.report(&event(200, started_by_mine(2)));
         assert_eq!(messages(&terminal.report(&tick(59, 0))), [""; 0]);
         assert_eq!(messages(&terminal.report(&tick(60, 0))).len(), 1);
     }

@@ -81,7 +81,7 @@ impl<T: FnMut() -> String> Workflow<T> {
                 self.limit = *limit;
                 String::new()
             }
-            What::IterationStarted { iteration } => {
+            What::IterationStarted { iteration, .. } => {
                 let mut text = self.close();
                 text.push_str(&group(&self.name(*iteration)));
                 self.is_grouped = true;

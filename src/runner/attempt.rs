@@ -117,7 +117,8 @@ impl<'a> Attempt<'a> {
         let outcome = judge(ran.end, promised, &transcript);
         let at = host.clock.now();
         notices(self.iteration, &ran, promised, &transcript, at, tell);
-        tell_of_transcript(self, &transcript, at, tell);
+        let has_printed = ran.output.has(Stream::Stdout);
+        tell_of_transcript(self, &transcript, has_printed, at, tell);
         tell(
             at,
             What::RawOutput {
@@ -128,7 +129,11 @@ impl<'a> Attempt<'a> {
         );
         Iterated {
             outcome,
-            summary: summary_of(&transcript, &ran.output),
+            summary: match outcome {
+                // Whatever it says, it did nothing.
+                Outcome::Failed(Failure::Denied) => None,
+                _ => summary_of(&transcript, &ran.output),
+            },
             last_lines: match outcome {
                 Outcome::Failed(_) | Outcome::Interrupted => match is_text {
                     true => ran.output.last_lines(LAST_LINES),
@@ -312,11 +317,14 @@ struct Overheard {
 fn tell_of_transcript(
     attempt: &Attempt,
     transcript: &Transcript,
+    has_printed: bool,
     at: Moment,
     tell: &mut impl FnMut(Moment, What),
 ) {
     let iteration = attempt.iteration;
-    if let Some(expected) = transcript.missed {
+    // Who printed nothing at all has other problems.
+    let missed = transcript.missed.filter(|_| has_printed);
+    if let Some(expected) = missed {
         let read_as = transcript.format;
         let what = What::NotUnderstood {
             iteration,
@@ -329,9 +337,11 @@ fn tell_of_transcript(
     let usage = &transcript.usage;
     let unknown_tokens = plan.max_tokens.value.at().is_some() && !usage.has_tokens;
     let unknown_cost = plan.max_cost_usd.value.at().is_some() && usage.cost_usd.is_none();
-    // An agent that could not work at all used up nothing.
-    if (unknown_tokens || unknown_cost) && transcript.trouble.is_none() {
-        tell(at, What::UsageUnknown { iteration });
+    for (is_unknown, what) in [(unknown_tokens, "tokens"), (unknown_cost, "cost")] {
+        // An agent that could not work at all used up nothing.
+        if is_unknown && transcript.trouble.is_none() {
+            tell(at, What::UsageUnknown { iteration, what });
+        }
     }
     if let Some(percent) = usage.context_percent().filter(|p| *p > SMART_ZONE) {
         tell(at, What::ContextFilling { iteration, percent });

@@ -380,3 +380,45 @@ fn every_example_can_be_run() {
         }
     }
 }
+
+/// The scripts in a workflow, wherever they stand in it.
+fn scripts(node: &serde_json::Value, found: &mut Vec<String>) {
+    match node {
+        serde_json::Value::Object(map) => {
+            for (key, value) in map {
+                match value.as_str() {
+                    Some(script) if ["run", "setup"].contains(&key.as_str()) => {
+                        found.push(script.to_owned());
+                    }
+                    _ => scripts(value, found),
+                }
+            }
+        }
+        serde_json::Value::Array(list) => list.iter().for_each(|value| scripts(value, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_script_in_a_workflow_to_copy_is_one() {
+    let readme = readme();
+    let mut found = Vec::new();
+    for block in readme.split("```yaml\n").skip(1) {
+        let block = block.split("```").next().unwrap();
+        if let Ok(yaml) = serde_saphyr::from_str(block) {
+            scripts(&yaml, &mut found);
+        }
+    }
+    assert!(found.len() >= 2, "{found:?}");
+    for script in found {
+        let checked = std::process::Command::new("bash")
+            .args(["-n", "-c", &script])
+            .output()
+            .unwrap();
+        let told = String::from_utf8_lossy(&checked.stderr);
+        assert!(
+            checked.status.success() && told.is_empty(),
+            "{script}\n{told}"
+        );
+    }
+}

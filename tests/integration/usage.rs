@@ -231,7 +231,7 @@ fn flags_may_stand_before_the_procedure_and_run_before_both() {
         ran.log()
     };
     let usual = log(["build", "-n", "1", "--ai-cmd", &agent]);
-    assert!(usual.contains("Starting procedure: build (max 1 iteration)"));
+    assert!(usual.contains("Starting procedure: build with fake_agent (max 1 iteration)"));
     assert_eq!(log(["-n", "1", "build", "--ai-cmd", &agent]), usual);
     assert_eq!(log(["-n", "1", "--ai-cmd", &agent, "build"]), usual);
     assert_eq!(log(["run", "build", "-n1", "--ai-cmd", &agent]), usual);

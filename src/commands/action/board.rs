@@ -4,13 +4,15 @@ use super::super::World;
 use super::super::shelf::Shelf;
 use crate::action::{FailOn, Job};
 use crate::error::{Error, ErrorKind};
-use crate::event::{Completed, Event, What};
+use crate::event::{Event, What};
 use crate::host::{self, CommandFile, CommandFiles, RunDir, RunnerFiles, Sink};
 use crate::iteration::Tail;
 use crate::redact::Secrets;
 use crate::report::summary::{refused, rehearsed};
 use crate::report::workflow::{add_mask, end_group, error, group, refusal, resume, stop_commands};
-use crate::report::{Heading, Outputs, RunFiles, Summary, Terminal, Workflow, event_line, say};
+use crate::report::{
+    Heading, Outputs, RunFiles, Summary, Terminal, Workflow, event_line, redacted, say,
+};
 use crate::signal::Signal;
 use crate::status::{Reason, Status};
 
@@ -183,78 +185,17 @@ impl<'a> Board<'a> {
     }
 
     pub(super) fn report(&mut self, event: &Event) {
-        // Half a secret is not recognised any more, nor one with marks of Markdown in it: it goes before anything else is
-        // done with the words of agents.
+        if let What::RawOutput {
+            iteration,
+            attempt,
+            output,
+        } = &event.what
+        {
+            self.keep_output((*iteration, *attempt), output);
+            return;
+        }
         let secrets = self.secrets.clone();
-        let hide = |text: &str| secrets.redact(text).into_owned();
-        let (said, ended);
-        let what = match &event.what {
-            What::IterationCompleted(completed) => What::IterationCompleted(Box::new(Completed {
-                last_lines: completed.last_lines.iter().map(|line| hide(line)).collect(),
-                message: completed.message.as_deref().map(hide),
-                summary: completed.summary.as_deref().map(hide),
-                session: completed.session.as_deref().map(hide),
-                model: completed.model.as_deref().map(hide),
-                version: completed.version.as_deref().map(hide),
-                ..**completed
-            })),
-            What::Limited {
-                iteration,
-                agent,
-                failure,
-                message,
-                wait,
-            } => {
-                said = hide(message);
-                What::Limited {
-                    iteration: *iteration,
-                    agent,
-                    failure: *failure,
-                    message: &said,
-                    wait: *wait,
-                }
-            }
-            What::AgentChanged {
-                iteration,
-                from,
-                to,
-                failure,
-                message,
-            } => {
-                said = hide(message);
-                What::AgentChanged {
-                    iteration: *iteration,
-                    from,
-                    to,
-                    failure: *failure,
-                    message: &said,
-                }
-            }
-            What::RunEnded {
-                reason,
-                stats,
-                spent,
-                total,
-            } => {
-                ended = reason.with_words(hide);
-                What::RunEnded {
-                    reason: &ended,
-                    stats,
-                    spent,
-                    total: *total,
-                }
-            }
-            What::RawOutput {
-                iteration,
-                attempt,
-                output,
-            } => {
-                self.keep_output((*iteration, *attempt), output);
-                return;
-            }
-            _ => return self.tell(event),
-        };
-        self.tell(&Event { at: event.at, what });
+        redacted(event, &secrets, |event| self.tell(event));
     }
 
     fn keep_output(&mut self, attempt: (u32, u32), output: &Tail) {

@@ -118,7 +118,11 @@ fn plan(
     }
     for inspected in inspect(world, catalogue, agents) {
         findings.push(program(world, &inspected));
-        findings.extend(refuses_root(world, &inspected.agent));
+        if refuses_root(world, &inspected.agent) {
+            let name = &inspected.agent.name;
+            let finding = Finding::wrong(format_args!("{name} refuses to run as root"));
+            findings.push(finding.hint(AS_ANOTHER_USER));
+        }
         findings.extend(key(&inspected));
     }
     Ok(findings)
@@ -181,20 +185,19 @@ fn program(world: &World, inspected: &Inspected) -> Finding {
 }
 
 /// Claude Code does not work without asking when it is root, unless it is told that nothing is at stake.
-fn refuses_root(world: &World, agent: &Agent) -> Option<Finding> {
+pub(super) fn refuses_root(world: &World, agent: &Agent) -> bool {
     let is_claude = agent.command.program_name() == "claude";
     let asks_nobody = |word: &String| {
         word.ends_with("dangerously-skip-permissions") || word.contains("bypassPermissions")
     };
     let own = world.environment.get("IS_SANDBOX").map(String::as_str);
     let is_sandbox = variable(agent, "IS_SANDBOX").or(own) == Some("1");
-    let refuses =
-        is_claude && agent.command.words.iter().any(asks_nobody) && host::is_root() && !is_sandbox;
-    refuses.then(|| {
-        Finding::wrong(format_args!("{} refuses to run as root", agent.name))
-            .hint("run it as another user; or, in a container where nothing is at stake, set IS_SANDBOX=1")
-    })
+    is_claude && agent.command.words.iter().any(asks_nobody) && host::is_root() && !is_sandbox
 }
+
+/// What helps against it.
+pub(super) const AS_ANOTHER_USER: &str =
+    "run it as another user; or, in a container where nothing is at stake, set IS_SANDBOX=1";
 
 fn key(inspected: &Inspected) -> Option<Finding> {
     let name = &inspected.agent.name;

@@ -187,7 +187,10 @@ fn two_agents_and_what_they_used_up() {
         completed.usage = used(24_084, None, None);
         completed.summary = Some("Ran the tests.".to_owned());
     });
-    run.tell(What::UsageUnknown { iteration: 4 });
+    run.tell(What::UsageUnknown {
+        iteration: 4,
+        what: "tokens",
+    });
     run.tell(What::NotUnderstood {
         iteration: 4,
         expected: Format::Codex,

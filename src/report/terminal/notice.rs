@@ -20,11 +20,13 @@ pub(super) fn doing(phase: Option<Phase>, tool: Option<&str>) -> String {
 /// What an iteration used up, for the end of its line.
 pub(super) fn used(usage: &Usage) -> String {
     let mut parts = Vec::new();
-    if usage.has_tokens {
-        let tokens = usage.input_tokens.saturating_add(usage.output_tokens);
+    let tokens = usage.input_tokens.saturating_add(usage.output_tokens);
+    // Who could not work used up nothing, and need not say so.
+    let cost = usage.cost_usd.filter(|cost| *cost > 0.0 || tokens > 0);
+    if tokens > 0 {
         parts.push(format!("{} tokens", Grouped(tokens)));
     }
-    parts.extend(usage.cost_usd.map(|cost| Cost(cost).to_string()));
+    parts.extend(cost.map(|cost| Cost(cost).to_string()));
     parts.extend(
         usage
             .context_percent()
@@ -74,9 +76,9 @@ pub(super) fn notice(what: &What) -> Option<(Level, String)> {
             );
             (Level::WARN, notice)
         }
-        What::UsageUnknown { .. } => {
-            let notice = "the agent did not tell what it used up: the budget does not cover it";
-            (Level::WARN, notice.to_owned())
+        What::UsageUnknown { what, .. } => {
+            let notice = format!("the agent did not tell its {what}: the budget does not cover it");
+            (Level::WARN, notice)
         }
         What::ContextFilling { percent, .. } => {
             let notice = format!(
@@ -99,7 +101,7 @@ pub(super) fn notice(what: &What) -> Option<(Level, String)> {
                     whole(*pause),
                     until.strftime("%H:%M:%S")
                 ),
-                None => format!("{class}: {agent}: {failure}{message}; not waiting any longer"),
+                None => format!("{class}: {agent}: {failure}{message}; not waiting for it"),
             };
             (Level::WARN, notice)
         }
@@ -150,9 +152,7 @@ pub(super) fn notice(what: &What) -> Option<(Level, String)> {
 
 /// What the whole run used up, for the end of its last line.
 pub(super) fn spent_so_far(spent: &Spent) -> String {
-    let tokens = spent
-        .has_tokens
-        .then(|| format!(", {} tokens", Grouped(spent.tokens())));
+    let tokens = (spent.tokens() > 0).then(|| format!(", {} tokens", Grouped(spent.tokens())));
     let cost = spent.cost_usd.map(|cost| format!(", {}", Cost(cost)));
     tokens.unwrap_or_default() + &cost.unwrap_or_default()
 }

@@ -146,19 +146,25 @@ const EXIT: Outcome = Outcome::Failed(Failure::Exit(1));
 #[test]
 fn an_iteration_is_a_group_and_its_output_is_fenced() {
     let mut step = step(true, &[Status::Aborted]);
-    step.tell(What::IterationStarted { iteration: 1 });
+    step.tell(What::IterationStarted {
+        iteration: 1,
+        agent: "mine",
+    });
     step.output(b"::error::x\nlast sesa");
     step.output(b"me\r");
     let (iteration, ended) = (1, 2);
     step.completed(1, Outcome::Continue, &[]);
-    step.tell(What::IterationStarted { iteration: 2 });
+    step.tell(What::IterationStarted {
+        iteration: 2,
+        agent: "mine",
+    });
     step.output(b"whole\n");
     step.tell(What::LeftBehind { iteration, ended });
     step.completed(2, EXIT, &["whole"]);
     step.end(&Reason::ConsecutiveFailures { failures: 1 });
     assert_eq!(
         step.log(),
-        "Starting procedure: build (max 5 iterations)\n\
+        "Starting procedure: build with mine (max 5 iterations)\n\
          ::group::Iteration 1/5\n\
          Iteration 1/5 starting...\n\
          ::stop-commands::rooda-00000000000000000000000000000001\n\
@@ -187,7 +193,10 @@ fn an_iteration_is_a_group_and_its_output_is_fenced() {
 #[test]
 fn what_is_not_shown_needs_no_fence() {
     let mut step = step(false, &[]);
-    step.tell(What::IterationStarted { iteration: 1 });
+    step.tell(What::IterationStarted {
+        iteration: 1,
+        agent: "mine",
+    });
     step.output(b"half a line");
     step.completed(1, Outcome::Continue, &[]);
     assert_eq!(step.commands, ["::group::Iteration 1/5", "::endgroup::"]);
@@ -197,7 +206,10 @@ fn what_is_not_shown_needs_no_fence() {
 #[test]
 fn a_run_that_breaks_off_can_be_closed() {
     let mut step = step(true, &[]);
-    step.tell(What::IterationStarted { iteration: 1 });
+    step.tell(What::IterationStarted {
+        iteration: 1,
+        agent: "mine",
+    });
     step.output(b"half a line");
     let fence = token(1);
     assert_eq!(
@@ -207,7 +219,10 @@ fn a_run_that_breaks_off_can_be_closed() {
     assert_eq!(step.workflow.close(), "");
     // One that is not closed does not leak into the next group.
     step.output(b"x\n");
-    step.tell(What::IterationStarted { iteration: 2 });
+    step.tell(What::IterationStarted {
+        iteration: 2,
+        agent: "mine",
+    });
     let fence = token(2);
     let log = step.log();
     assert!(log.contains(&format!("x\n::rooda-{fence}::\n::group::Iteration 2/5\n")));
@@ -401,7 +416,10 @@ fn iterate<T: FnMut() -> String>(
     let previous = previous.unwrap_or_default().as_bytes();
     let printed = replace(printed, b"PREVIOUS", previous);
     let mut tail = Tail::new(1000);
-    step.tell(What::IterationStarted { iteration });
+    step.tell(What::IterationStarted {
+        iteration,
+        agent: "mine",
+    });
     for (index, chunk) in printed.chunks(*size).enumerate() {
         tail.push(Stream::Stdout, chunk);
         step.output(chunk);

@@ -12,12 +12,12 @@ fn a_budget_ends_the_run_as_exhausted() {
         (
             "max-tokens",
             "100000",
-            "Reached the budget of 100,000 tokens: 102,972 used",
+            "Reached the token budget: 102,972 of 100,000 tokens used",
         ),
         (
             "max-cost-usd",
             "0.05",
-            "Reached the budget of $0.05: $0.0859 spent",
+            "Reached the cost budget: 0.0859 of 0.0500 USD spent",
         ),
     ] {
         let Some(job) = job("claude", "cat stream.jsonl") else {
@@ -80,7 +80,7 @@ fn a_budget_that_cannot_be_held_is_told_or_refused() {
         .input("max-cost-usd", "5");
     let outcome = job.run();
     assert_eq!(outcome.output("status"), Some("success"), "{outcome}");
-    let told = "max_cost_usd cannot be held: mine does not tell what it uses up (format `text`)";
+    let told = "max_cost_usd cannot be held: mine does not tell its cost (format `text`)";
     assert!(outcome.log_text().contains(told), "{outcome}");
     let summary = outcome.summary.unwrap_or_default();
     let told_there = told.replace("max_cost_usd", "`max_cost_usd`");
