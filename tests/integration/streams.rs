@@ -796,3 +796,34 @@ fn a_cli_that_could_print_events_is_told_how() {
         assert_eq!(warning(["--ai-cmd-alias", alias]), "");
     }
 }
+
+#[test]
+fn the_log_holds_no_key() {
+    let sandbox = Sandbox::new();
+    let script = "read\nprint key is sk-12345678 and tok-87654321\nexit 1";
+    let ran = build(&sandbox, "text", script)
+        .args(["-n", "1"])
+        .env("ANTHROPIC_API_KEY", "not-in-it")
+        .env("MY_SECRET_TOKEN", "tok-87654321")
+        .env("OPENAI_API_KEY", "sk-12345678")
+        .run();
+    assert!(ran.log().contains("| key is *** and ***\n"), "{ran}");
+    assert!(!ran.stderr.contains("12345678"), "{ran}");
+}
+
+#[test]
+fn a_budget_bounds_an_unlimited_run_only_if_it_can_be_held() {
+    let sandbox = Sandbox::new();
+    let run = |format, budget: [&str; 2]| {
+        let ran = build(&sandbox, format, "read\nprint <promise>SUCCESS</promise>")
+            .args(["--unlimited"])
+            .args(budget)
+            .env("GITHUB_ACTIONS", "true")
+            .run();
+        ran.code
+    };
+    assert_eq!(run("text", ["--max-cost-usd", "1"]), Some(78));
+    assert_eq!(run("codex", ["--max-cost-usd", "1"]), Some(78));
+    assert_eq!(run("codex", ["--max-tokens", "1"]), Some(0));
+    assert_eq!(run("claude", ["--max-cost-usd", "1"]), Some(0));
+}
