@@ -93,6 +93,10 @@ pub enum Reason {
         tokens: u64,
         budget: u64,
     },
+    /// There is a budget that must be held, and the agent did not tell what it used up of it.
+    Unmeasured {
+        what: &'static str,
+    },
     /// The provider would have to be waited for too long.
     Limited {
         agent: String,
@@ -127,6 +131,7 @@ impl Reason {
             Reason::ConsecutiveFailures { .. }
             | Reason::CannotPrompt { .. }
             | Reason::CannotStart { .. }
+            | Reason::Unmeasured { .. }
             | Reason::Permanent { .. } => Status::Aborted,
             Reason::MaxIterations { .. } => Status::MaxIters,
             Reason::RunTimeout { .. }
@@ -151,6 +156,7 @@ impl Reason {
             | Reason::RunTimeout { .. }
             | Reason::CostBudget { .. }
             | Reason::TokenBudget { .. }
+            | Reason::Unmeasured { .. }
             | Reason::Interrupted { .. } => {}
         }
         reason
@@ -193,6 +199,10 @@ impl fmt::Display for Reason {
                     "Reached the token budget: {tokens} of {budget} tokens used"
                 )
             }
+            Reason::Unmeasured { what } => write!(
+                f,
+                "Aborting, the agent did not tell its {what}, and the budget must be held (budget_required)"
+            ),
             Reason::Limited {
                 agent,
                 what,

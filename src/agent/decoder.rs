@@ -25,6 +25,8 @@ pub struct Decoder {
     line: Line,
     longest_line: usize,
     record: Record,
+    /// Whether text has come after the last event.
+    trails_off: bool,
 }
 
 /// What the output is taken for.
@@ -69,6 +71,7 @@ impl Decoder {
             line: Line::Start,
             longest_line: limit.clamp(LONG_LINE, LONGEST_LINE),
             record: Record::new(limit),
+            trails_off: false,
         }
     }
 
@@ -92,9 +95,18 @@ impl Decoder {
                 hear(Note::Text(bytes));
                 return;
             }
-            let end = memchr(b'\n', bytes).map_or(bytes.len(), |at| at + 1);
-            let (piece, rest) = bytes.split_at(end);
-            self.piece(piece, hear);
+            let plain = match self.line {
+                Line::Start => plain_lines(bytes),
+                Line::Held(_) | Line::Text | Line::Dropped => 0,
+            };
+            let (piece, rest) = match plain {
+                0 => bytes.split_at(memchr(b'\n', bytes).map_or(bytes.len(), |at| at + 1)),
+                plain => bytes.split_at(plain),
+            };
+            match plain {
+                0 => self.piece(piece, hear),
+                _ => self.text(piece, hear),
+            }
             self.look_away(piece.len());
             bytes = rest;
         }
@@ -106,7 +118,7 @@ impl Decoder {
         let line = std::mem::replace(&mut self.line, Line::Start);
         self.line = match line {
             Line::Start if !may_be_events(piece) => {
-                hear(Note::Text(piece));
+                self.text(piece, hear);
                 Line::Text
             }
             Line::Start if piece.len() > self.longest_line => self.is_too_long(&[], piece, hear),
@@ -121,7 +133,7 @@ impl Decoder {
             Line::Held(mut held) => {
                 held.extend_from_slice(piece);
                 if !may_be_events(&held) {
-                    hear(Note::Text(&held));
+                    self.text(&held, hear);
                     Line::Text
                 } else if is_end {
                     self.read(&held, hear);
@@ -131,7 +143,7 @@ impl Decoder {
                 }
             }
             Line::Text => {
-                hear(Note::Text(piece));
+                self.text(piece, hear);
                 Line::Text
             }
             Line::Dropped => Line::Dropped,
@@ -141,15 +153,26 @@ impl Decoder {
         }
     }
 
+    /// Passes on what is no event.
+    fn text(&mut self, text: &[u8], hear: &mut Hear) {
+        self.trails_off |= !text.trim_ascii().is_empty();
+        hear(Note::Text(text));
+    }
+
     /// Text is passed on, however long its lines are. An event is not worth it.
     fn is_too_long(&mut self, held: &[u8], piece: &[u8], hear: &mut Hear) -> Line {
+        if let (Reading::Open { .. }, Some(dialect)) = (&self.reading, dialect::of(self.expected)) {
+            // What was expected came, and nobody can read it: that is no plain text.
+            self.record.transcript.format = self.expected;
+            self.reading = Reading::Events(dialect);
+        }
         if let Reading::Events(_) = self.reading {
             self.record.breaks_off();
             hear(Note::Text(b"(a line was too long to be read)\n"));
             return Line::Dropped;
         }
-        hear(Note::Text(held));
-        hear(Note::Text(piece));
+        self.text(held, hear);
+        self.text(piece, hear);
         Line::Text
     }
 
@@ -170,13 +193,14 @@ impl Decoder {
     /// Reads a line that looks like events.
     fn read(&mut self, line: &[u8], hear: &mut Hear) {
         let mut is_event = false;
-        let is_json = json::each(line, &mut |event| is_event |= self.event(event, hear));
+        let json = without_blanks(line);
+        let is_json = json::each(json, &mut |event| is_event |= self.event(event, hear));
         if !is_json {
             // Whatever it was, the message is not whole.
             self.record.breaks_off();
         }
         if !is_event {
-            hear(Note::Text(line));
+            self.text(line, hear);
         }
     }
 
@@ -198,6 +222,7 @@ impl Decoder {
         }
         match &mut self.reading {
             Reading::Events(dialect) => {
+                self.trails_off = false;
                 dialect.hear(event, &mut self.record, hear);
                 true
             }
@@ -219,6 +244,10 @@ impl Decoder {
             dialect.finish(exit_code, &mut self.record);
         }
         let mut transcript = self.record.end();
+        if self.expected == Format::Auto && self.trails_off && !transcript.has_ended {
+            // Nobody said that these were its events, and it went on with something else: it has shown a file.
+            transcript = Transcript::new(Format::Text);
+        }
         transcript.missed = match self.expected {
             Format::Auto | Format::Text => None,
             expected => (expected != transcript.format).then_some(expected),
@@ -229,12 +258,39 @@ impl Decoder {
 
 /// Whether a line can be an event or a list of them, as far as it has come.
 fn may_be_events(line: &[u8]) -> bool {
-    match line {
+    match without_blanks(line) {
         [b'{', second, ..] => matches!(second, b'"' | b' '),
         [b'[', second, ..] => *second == b'{',
         [b'{' | b'['] => true,
+        // Half a byte order mark, and blanks, are nothing yet.
+        [0xef] | [0xef, 0xbb] => true,
+        [] => line.len() < LONGEST_BLANK,
         _ => false,
     }
+}
+
+/// Nobody indents an event further than this.
+const LONGEST_BLANK: usize = 1024;
+
+/// The line without a byte order mark and blanks before it.
+fn without_blanks(line: &[u8]) -> &[u8] {
+    let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
+    let blanks = line
+        .iter()
+        .take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r'));
+    &line[blanks.count()..]
+}
+
+/// How many bytes of whole lines there are that cannot be events: they go on together.
+fn plain_lines(bytes: &[u8]) -> usize {
+    let mut plain = 0;
+    while let Some(end) = memchr(b'\n', &bytes[plain..]) {
+        if may_be_events(&bytes[plain..=plain + end]) {
+            break;
+        }
+        plain += end + 1;
+    }
+    plain
 }
 
 #[cfg(test)]

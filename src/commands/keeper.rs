@@ -58,7 +58,7 @@ impl Keeper {
     }
 
     pub(super) fn tell(&self) {
-        if let Some(run_dir) = &self.run_dir {
+        if let Some(run_dir) = self.run_dir.as_ref().filter(|run_dir| run_dir.is_there()) {
             let path = run_dir.path();
             tracing::info!("What the agent printed is in {}", path.display());
         }

@@ -11,6 +11,8 @@ pub fn git_dir(folder: &Path) -> Option<PathBuf> {
     let folder = folder.canonicalize().ok()?;
     let found = folder.ancestors().map(|folder| folder.join(".git"));
     let git = found.into_iter().find(|git| git.exists())?;
+    // It may be a link, which nobody follows from here on.
+    let git = git.canonicalize().ok()?;
     if git.is_dir() {
         // Another program may use the name.
         return git.join("HEAD").exists().then_some(git);

@@ -71,6 +71,13 @@ impl RunDir {
         path.to_string_lossy().into_owned()
     }
 
+    /// Whether its path leads to it: somebody may have moved or removed it.
+    pub fn is_there(&self) -> bool {
+        let has = |parent: &Folder, name, folder| parent.has(name, folder).unwrap_or(false);
+        has(&self.base, &self.rooda_name, &self.rooda)
+            && has(&self.rooda, &self.run_name, &self.run)
+    }
+
     /// Its path in here, to be shown. Nothing is opened by it.
     pub fn path(&self) -> PathBuf {
         self.base_path.join(&self.rooda_name).join(&self.run_name)
@@ -117,7 +124,8 @@ impl RunDir {
         names.sort();
         for name in &names[..names.len().saturating_sub(most)] {
             if *name != self.run_name {
-                self.rooda.remove(name)?;
+                // One that cannot be removed must not keep all others.
+                self.rooda.remove(name).ok();
             }
         }
         Ok(())

@@ -27,7 +27,8 @@ impl Spent {
         let has_worked = usage.input_tokens > 0 || usage.output_tokens > 0;
         let cost = usage.cost_usd.filter(|cost| *cost > 0.0 || has_worked);
         self.cost_usd = match (self.cost_usd, cost) {
-            (Some(before), Some(more)) => Some(before + more),
+            // Nobody has more, and a sum must stay a number.
+            (Some(before), Some(more)) => Some((before + more).min(1e12)),
             (before, more) => before.or(more),
         };
         self

@@ -46,6 +46,13 @@ impl<'a> Around<'a> {
         )
     }
 
+    /// Whether the whole line of the tag is near: nobody knows what stands on a longer one.
+    pub(super) fn shows_its_line(self) -> bool {
+        let (above, below) = self.near();
+        let ends = |side: &[u8]| side.len() < NEAR || side.iter().any(is_line_end);
+        ends(above) && ends(below)
+    }
+
     /// The same without what stands in front of each line, if all of them begin alike.
     fn near_without_prefix(self) -> Option<(Vec<u8>, Vec<u8>)> {
         let (above, below) = self.near();

@@ -8,6 +8,7 @@ use memchr::memmem::Finder;
 use super::echo::{Around, Echoes, is_line_end};
 use super::plain::{make_plain, plain_text};
 use super::tail::{Stream, Tail};
+use crate::agent::with_words_for_events;
 use crate::config::PromiseMatch;
 
 /// The word that means failure, whatever the completion promise is.
@@ -47,7 +48,7 @@ pub fn scan(output: &Tail, rule: Rule) -> Promised {
     let success = Tag::new(rule.promise, rule);
     let mut promised = Promised::Nothing;
     for stream in [Stream::Stdout, Stream::Stderr] {
-        let mut text = output.stream(stream);
+        let mut text = with_words_for_events(output.stream(stream));
         // Most output has no escape sequences, and finding that out costs next to nothing.
         if memchr(0x1b, &text).is_some() {
             make_plain(&mut text);
@@ -156,6 +157,9 @@ fn is_quoted(around: Around) -> bool {
 
 /// Whether nothing but list marks and bold stands on the line.
 fn is_alone(around: Around) -> bool {
+    if !around.shows_its_line() {
+        return false;
+    }
     let (before, after) = line(around);
     let emphasis: &[char] = &[' ', '\t', '*', '_'];
     is_list_mark(before.trim_end_matches(emphasis)) && after.trim_start_matches(emphasis).is_empty()

@@ -251,6 +251,11 @@ impl Tail {
             }
             start += run.length;
         }
+        if self.truncated() || self.kept > MOST_BYTES {
+            // Half a word may be half a secret, which nobody would recognise.
+            let whole = window.iter().position(u8::is_ascii_whitespace);
+            window.drain(..whole.unwrap_or(window.len()));
+        }
         let text = plain_text(&window);
         let text = String::from_utf8_lossy(&text);
         let lines: Vec<&str> = text

@@ -119,6 +119,10 @@ impl<'a> Attempt<'a> {
         notices(self.iteration, &ran, promised, &transcript, at, tell);
         let has_printed = ran.output.has(Stream::Stdout);
         tell_of_transcript(self, &transcript, has_printed, at, tell);
+        let unmeasured = unmeasured(self.plan, &transcript).next();
+        let broken = unmeasured
+            .filter(|_| self.plan.budget_required.value && outcome != Outcome::JobDone)
+            .map(|what| Reason::Unmeasured { what });
         tell(
             at,
             What::RawOutput {
@@ -143,7 +147,7 @@ impl<'a> Attempt<'a> {
             },
             transcript,
             interrupted: ran.interrupted,
-            broken: None,
+            broken,
         }
     }
 
@@ -333,19 +337,29 @@ fn tell_of_transcript(
         };
         tell(at, what);
     }
-    let plan = attempt.plan;
-    let usage = &transcript.usage;
-    let unknown_tokens = plan.max_tokens.value.at().is_some() && !usage.has_tokens;
-    let unknown_cost = plan.max_cost_usd.value.at().is_some() && usage.cost_usd.is_none();
-    for (is_unknown, what) in [(unknown_tokens, "tokens"), (unknown_cost, "cost")] {
-        // An agent that could not work at all used up nothing.
-        if is_unknown && transcript.trouble.is_none() {
-            tell(at, What::UsageUnknown { iteration, what });
-        }
+    for what in unmeasured(attempt.plan, transcript) {
+        tell(at, What::UsageUnknown { iteration, what });
     }
-    if let Some(percent) = usage.context_percent().filter(|p| *p > SMART_ZONE) {
+    if let Some(percent) = transcript
+        .usage
+        .context_percent()
+        .filter(|p| *p > SMART_ZONE)
+    {
         tell(at, What::ContextFilling { iteration, percent });
     }
+}
+
+/// What there is a budget for, but nobody knows how much of it was used up. An agent that could not work at all used up
+/// nothing.
+fn unmeasured(plan: &Plan, transcript: &Transcript) -> impl Iterator<Item = &'static str> {
+    let usage = &transcript.usage;
+    let tokens = plan.max_tokens.value.at().is_some() && !usage.has_tokens;
+    let cost = plan.max_cost_usd.value.at().is_some() && usage.cost_usd.is_none();
+    let could_work = transcript.trouble.is_none();
+    [(tokens, "tokens"), (cost, "cost")]
+        .into_iter()
+        .filter(move |(is_unknown, _)| *is_unknown && could_work)
+        .map(|(_, what)| what)
 }
 
 /// What else is worth knowing of an iteration.

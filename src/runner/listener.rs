@@ -5,6 +5,9 @@ use crate::config::Phase;
 use crate::event::{Moment, What};
 use crate::iteration::{Stream, Tail};
 
+/// How many uses of tools are told one by one; how many there were is told at the end.
+const MOST_TOOLS: usize = 1_000;
+
 /// How much of what people were shown is kept for the end.
 const LAST_WORDS: usize = 4096;
 
@@ -16,6 +19,7 @@ pub(super) struct Listener {
     pub(super) phase: Option<Phase>,
     pub(super) tool: Option<String>,
     pub(super) last_words: Tail,
+    tools: usize,
 }
 
 impl Listener {
@@ -27,6 +31,7 @@ impl Listener {
             phase: None,
             tool: None,
             last_words: Tail::new(LAST_WORDS),
+            tools: 0,
         }
     }
 
@@ -40,12 +45,17 @@ impl Listener {
                 let phase = announced;
                 tell(at, What::PhaseAnnounced { iteration, phase });
             }
-            let end = text.len().saturating_sub(LAST_WORDS);
+            // One byte more than is kept, so that what is cut off is known to be.
+            let end = text.len().saturating_sub(LAST_WORDS + 1);
             self.last_words.push(Stream::Stdout, &text[end..]);
             tell(at, What::Shown { text });
         }
         if let Note::Tool { name, about } = note {
             self.tool = Some((*name).to_owned());
+            self.tools += 1;
+            if self.tools > MOST_TOOLS {
+                return;
+            }
             let what = What::ToolUsed {
                 iteration,
                 name,

@@ -20,6 +20,7 @@ mod doctor;
 mod dry_run;
 mod help;
 mod helper;
+mod hostile_streams;
 mod house;
 mod image;
 mod interrupt;

@@ -150,7 +150,7 @@ impl Claude {
         let said = event.word("result");
         record.transcript.has_ended = true;
         record.transcript.trouble = None;
-        if event.at(&["is_error"]).is_true() {
+        if event.at(&["is_error"]).is_true() || event.word("subtype").starts_with("error") {
             let errors: Vec<_> = event
                 .at(&["errors"])
                 .list()

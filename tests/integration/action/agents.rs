@@ -323,3 +323,89 @@ fn a_run_that_waits_for_a_provider_can_be_cancelled() {
     let summary = outcome.summary.unwrap_or_default();
     assert!(summary.starts_with("## 🛑 rooda: interrupted"), "{summary}");
 }
+
+/// A key as long as real ones are.
+fn long_key() -> String {
+    format!("sk-ant-{}", "0123456789abcdefghij".repeat(5))
+}
+
+/// All that is written, when an agent prints this and fails.
+fn written_of(stream: &str) -> Option<String> {
+    let job = job("claude", "cat stream.jsonl; exit 1")?
+        .file("stream.jsonl", stream)
+        .env("MINE_KEY", &long_key())
+        .input("max-iterations", "1")
+        .input("verbose", "true");
+    let outcome = job.run();
+    Some(written(&job, &outcome))
+}
+
+fn lines(events: &[serde_json::Value]) -> String {
+    events.iter().map(|event| format!("{event}\n")).collect()
+}
+
+fn init() -> serde_json::Value {
+    json!({"type": "system", "subtype": "init", "session_id": "s", "model": "m"})
+}
+
+#[test]
+fn half_of_a_key_in_one_long_word_is_not_told() {
+    let key = long_key();
+    let word = |length| format!("{}{key}", "a".repeat(length));
+    let stream = lines(&[
+        init(),
+        json!({"type": "assistant", "session_id": "s", "message": {"id": "1", "model": "m", "content": [{"type": "tool_use", "id": "t", "name": "WebFetch", "input": {"url": word(160)}}]}}),
+        json!({"type": "result", "session_id": "s", "is_error": true, "result": word(460), "usage": {"input_tokens": 1, "output_tokens": 1}}),
+    ]);
+    let Some(written) = written_of(&stream) else {
+        return;
+    };
+    assert!(!written.contains(&key[..20]), "{written}");
+}
+
+#[test]
+fn half_of_a_key_at_the_beginning_of_the_last_words_is_not_told() {
+    let key = long_key();
+    let text = format!("{key}{}", "z".repeat(4096 - 60));
+    let stream = lines(&[
+        init(),
+        json!({"type": "assistant", "session_id": "s", "message": {"id": "1", "model": "m", "content": [{"type": "text", "text": text}]}}),
+        json!({"type": "result", "session_id": "s", "is_error": true, "result": "no", "usage": {"input_tokens": 1, "output_tokens": 1}}),
+    ]);
+    let Some(written) = written_of(&stream) else {
+        return;
+    };
+    assert!(!written.contains(&key[key.len() - 40..]), "{written}");
+}
+
+#[test]
+fn half_of_a_key_at_the_beginning_of_the_kept_output_is_not_told() {
+    let key = long_key();
+    let stream = format!("first line\n{key}{}", "z".repeat((10 << 20) - 60));
+    let Some(written) = written_of(&stream) else {
+        return;
+    };
+    assert!(
+        !written.contains(&key[key.len() - 40..]),
+        "half of the key is told"
+    );
+}
+
+#[test]
+fn events_of_tools_do_not_fill_the_disk() {
+    let use_tool = r#"{"type":"assistant","session_id":"s","message":{"id":"1","model":"m","content":[{"type":"tool_use","id":"T%d","name":"Bash","input":{"command":"ls"}}]}}"#;
+    let script = format!(
+        "cat stream.jsonl; awk 'BEGIN{{for(i=0;i<200000;i++) printf \"{}\\n\",i}}'",
+        use_tool.replace('"', "\\\"")
+    );
+    let Some(job) = job("claude", &script) else {
+        return;
+    };
+    let job = job
+        .file("stream.jsonl", &lines(&[init()]))
+        .input("max-iterations", "1");
+    let outcome = job.run();
+    let events = run_dir(&job, &outcome).join("events.jsonl");
+    let length = std::fs::metadata(events).unwrap().size();
+    assert!(length < 10 << 20, "{length} bytes");
+}
