@@ -11,6 +11,8 @@ pub struct Spent {
     /// Whether any of them told of tokens.
     pub has_tokens: bool,
     pub cost_usd: Option<f64>,
+    /// Whether somebody worked who did not tell the cost.
+    pub is_cost_partial: bool,
 }
 
 impl Spent {
@@ -25,6 +27,7 @@ impl Spent {
         self.has_tokens |= usage.has_tokens;
         // An agent that could not work at all cost nothing, which says nothing of what others cost.
         let has_worked = usage.input_tokens > 0 || usage.output_tokens > 0;
+        self.is_cost_partial |= has_worked && usage.cost_usd.is_none();
         let cost = usage.cost_usd.filter(|cost| *cost > 0.0 || has_worked);
         self.cost_usd = match (self.cost_usd, cost) {
             // Nobody has more, and a sum must stay a number.
@@ -77,6 +80,12 @@ mod tests {
         };
         assert_eq!(Spent::default().with(&refused).cost_usd, None);
         assert_eq!(Spent::default().with(&free).cost_usd, Some(0.0));
+        let silent = Usage {
+            cost_usd: None,
+            ..free
+        };
+        let both = Spent::default().with(&free).with(&silent);
+        assert!(both.is_cost_partial && !Spent::default().with(&free).is_cost_partial);
     }
 
     #[test]

@@ -40,7 +40,7 @@ const MOST_OPEN_ROWS: usize = 20;
 const LAST_LINES: usize = 15;
 /// Of how many iterations the agent's own account is told, and up to how many are not folded.
 const MOST_ACCOUNTS: usize = 20;
-const MOST_OPEN_ACCOUNTS: usize = 3;
+const MOST_OPEN_ACCOUNTS: usize = 8;
 /// How many settings, notes, protections and problems are told.
 const MOST_ITEMS: usize = 60;
 /// How many characters of a text are told, by its kind.
@@ -205,7 +205,8 @@ impl Summary {
             if self.accounts.len() == MOST_ACCOUNTS {
                 self.accounts.pop_front();
             }
-            let summary = sentence(&cut(summary, LONGEST_SENTENCE));
+            let summary = summary.lines().collect::<Vec<_>>().join(" ");
+            let summary = sentence(&cut(&summary, LONGEST_SENTENCE));
             self.accounts.push_back((completed.iteration, summary));
         }
         let row = Row {
@@ -328,13 +329,20 @@ impl Summary {
                 .ok()
             }
         };
-        let tokens = Grouped(self.spent.tokens());
-        match (self.spent.has_tokens, self.spent.cost_usd) {
-            (true, Some(cost)) => write!(facts, " Used **{tokens} tokens, {}**.", Cost(cost)).ok(),
-            (true, None) => write!(facts, " Used **{tokens} tokens**.").ok(),
-            (false, Some(cost)) => write!(facts, " Cost **{}**.", Cost(cost)).ok(),
-            (false, None) => None,
+        let least = match self.spent.is_cost_partial {
+            true => "at least ",
+            false => "",
         };
+        let tokens = Grouped(self.spent.tokens());
+        let tokens = (self.spent.tokens() > 0).then(|| format!("{tokens} tokens"));
+        let cost = self
+            .spent
+            .cost_usd
+            .map(|cost| format!("{least}{}", Cost(cost)));
+        let used: Vec<String> = tokens.into_iter().chain(cost).collect();
+        if !used.is_empty() {
+            write!(facts, " Used **{}**.", used.join(", ")).ok();
+        }
         facts
     }
 

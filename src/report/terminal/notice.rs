@@ -153,7 +153,13 @@ pub(super) fn notice(what: &What) -> Option<(Level, String)> {
 /// What the whole run used up, for the end of its last line.
 pub(super) fn spent_so_far(spent: &Spent) -> String {
     let tokens = (spent.tokens() > 0).then(|| format!(", {} tokens", Grouped(spent.tokens())));
-    let cost = spent.cost_usd.map(|cost| format!(", {}", Cost(cost)));
+    let least = match spent.is_cost_partial {
+        true => "at least ",
+        false => "",
+    };
+    let cost = spent
+        .cost_usd
+        .map(|cost| format!(", {least}{}", Cost(cost)));
     tokens.unwrap_or_default() + &cost.unwrap_or_default()
 }
 
