@@ -17,6 +17,8 @@ pub enum ErrorKind {
     Internal,
     /// A configuration file, a variable or a template is wrong.
     Config,
+    /// A signal came before there was an answer.
+    Interrupted,
 }
 
 impl ErrorKind {
@@ -28,6 +30,7 @@ impl ErrorKind {
             ErrorKind::Unavailable => 69,
             ErrorKind::Internal => 70,
             ErrorKind::Config => 78,
+            ErrorKind::Interrupted => 130,
         }
     }
 }

@@ -8,11 +8,13 @@ use super::{World, read_place};
 use crate::agent::version_line;
 use crate::cli::ListArgs;
 use crate::config::Catalogue;
-use crate::error::{Error, without_number};
+use crate::error::{Error, ErrorKind, without_number};
 use crate::host::{self, Answer, Reader};
 use crate::iteration::{Cut, End, inert, plain_text};
 use crate::plan::Agent;
 use crate::report::{Inspected, Presence, Version, agents_json, agents_text};
+use crate::signal::Signal;
+use crate::status::Reason;
 use crate::units::Exactly;
 
 /// How long the programs may take to say their versions, all together.
@@ -27,7 +29,7 @@ const NOT_STARTED: [i32; 2] = [126, 127];
 pub fn run(world: &World, arguments: &ListArgs) -> Result<u8, Error> {
     let mut layers = read_place(world, &arguments.place)?;
     let catalogue = Catalogue::new(&mut layers);
-    let agents = inspect(world, &catalogue, catalogue.agents());
+    let agents = inspect(world, &catalogue, catalogue.agents())?;
     let text = if arguments.json {
         format!("{:#}\n", agents_json(&agents))
     } else {
@@ -38,7 +40,11 @@ pub fn run(world: &World, arguments: &ListArgs) -> Result<u8, Error> {
 }
 
 /// Looks for each agent's program and keys, and asks those programs for their versions that are known to tell it.
-pub(super) fn inspect(world: &World, catalogue: &Catalogue, agents: Vec<Agent>) -> Vec<Inspected> {
+pub(super) fn inspect(
+    world: &World,
+    catalogue: &Catalogue,
+    agents: Vec<Agent>,
+) -> Result<Vec<Inspected>, Error> {
     let found: Vec<_> = agents
         .iter()
         .map(|agent| Reader::Direct.find_program(agent.command.program(), world.path()))
@@ -48,7 +54,7 @@ pub(super) fn inspect(world: &World, catalogue: &Catalogue, agents: Vec<Agent>) 
         let is_known = found.missing_interpreter.is_none() && catalogue.knows(&agent.command);
         is_known.then(|| found.path.clone())
     });
-    let versions = ask_versions(wanted.collect());
+    let versions = ask_versions(wanted.collect())?;
     let presence = |found: Result<host::Program, String>| match found {
         Err(_) => Presence::Missing,
         Ok(host::Program {
@@ -74,7 +80,7 @@ pub(super) fn inspect(world: &World, catalogue: &Catalogue, agents: Vec<Agent>) 
         },
     };
     let programs: Vec<Presence> = found.into_iter().map(presence).collect();
-    agents
+    let inspected = agents
         .into_iter()
         .zip(programs)
         .map(|(agent, program)| Inspected {
@@ -85,8 +91,8 @@ pub(super) fn inspect(world: &World, catalogue: &Catalogue, agents: Vec<Agent>) 
                 .collect(),
             agent,
             program,
-        })
-        .collect()
+        });
+    Ok(inspected.collect())
 }
 
 /// Whether the agent gets a variable: from rooda's own environment, or from its command line (`env NAME=…`).
@@ -108,15 +114,22 @@ pub(super) fn variable<'a>(agent: &'a Agent, name: &str) -> Option<&'a str> {
 }
 
 /// What each program says of itself. An error tells why it does not start.
-fn ask_versions(programs: Vec<PathBuf>) -> BTreeMap<PathBuf, Result<Version, String>> {
+fn ask_versions(
+    programs: Vec<PathBuf>,
+) -> Result<BTreeMap<PathBuf, Result<Version, String>>, Error> {
     let mut programs = programs;
     programs.sort();
     programs.dedup();
     let question =
         |path: &PathBuf| vec![path.to_string_lossy().into_owned(), "--version".to_owned()];
     let questions: Vec<_> = programs.iter().map(question).collect();
-    let answers = host::ask(&questions, PATIENCE).into_iter();
-    programs.into_iter().zip(answers.map(version)).collect()
+    let answers = host::ask(&questions, PATIENCE).map_err(interrupted)?;
+    let versions = answers.into_iter().map(version);
+    Ok(programs.into_iter().zip(versions).collect())
+}
+
+pub(super) fn interrupted(signal: Signal) -> Error {
+    Error::new(ErrorKind::Interrupted, Reason::Interrupted { signal })
 }
 
 fn version(answer: std::io::Result<Answer>) -> Result<Version, String> {

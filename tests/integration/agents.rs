@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::harness::{Ran, Sandbox, processes_with, unique_sleep};
@@ -163,4 +164,19 @@ fn a_wrong_configuration_is_an_error_as_ever() {
     sandbox.config("loop: {log_levle: info}");
     let ran = sandbox.rooda(["agents"]).run();
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(78), ""), "{ran}");
+}
+
+#[test]
+fn whoever_loses_patience_leaves_nothing_running() {
+    let sandbox = Sandbox::new();
+    let sleep = unique_sleep();
+    let path = sandbox.program("claude", &format!("{sleep} & touch asked; wait"));
+    let running = sandbox.rooda(["agents"]).env("PATH", &path).start();
+    sandbox.wait_for("asked");
+    running.signal(Signal::INT);
+    let ran = running.finish();
+    assert_eq!(ran.code, Some(130), "{ran}");
+    assert!(ran.stderr.contains("Interrupted by SIGINT"), "{ran}");
+    assert!(ran.elapsed < Duration::from_secs(8), "{ran}");
+    assert_eq!(processes_with(&sleep), Vec::<String>::new());
 }

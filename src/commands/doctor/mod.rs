@@ -54,7 +54,7 @@ fn examine(world: &World, arguments: &DoctorArgs) -> Result<Vec<Finding>, Error>
             findings.extend(plan(world, &catalogue, arguments.procedure.as_deref())?);
         }
     }
-    findings.extend(surroundings::git(world));
+    findings.extend(surroundings::git(world)?);
     findings.push(surroundings::directory());
     findings.push(surroundings::sandbox());
     Ok(findings)
@@ -116,7 +116,7 @@ fn plan(
         Ok(odd) => findings.extend(odd.into_iter().map(Finding::odd)),
         Err(error) => findings.extend(wrong(error)),
     }
-    for inspected in inspect(world, catalogue, agents) {
+    for inspected in inspect(world, catalogue, agents)? {
         findings.push(program(world, &inspected));
         if refuses_root(world, &inspected.agent) {
             let name = &inspected.agent.name;

@@ -1,7 +1,8 @@
 //! What an agent finds around it, whichever it is: git, the directory, and no walls.
 
-use super::super::agents::{PATIENCE, first_words};
+use super::super::agents::{PATIENCE, first_words, interrupted};
 use super::World;
+use crate::error::Error;
 use crate::host::{self, Answer, Reader};
 use crate::iteration::End;
 use crate::report::Finding;
@@ -9,10 +10,10 @@ use crate::report::Finding;
 /// All of git is asked about because the prompts tell the agent to commit. A run can begin without.
 const CANNOT_COMMIT: &str = "the agent cannot commit what it did";
 
-pub(super) fn git(world: &World) -> Vec<Finding> {
+pub(super) fn git(world: &World) -> Result<Vec<Finding>, Error> {
     let git = match Reader::Direct.find_program("git", world.path()) {
         Ok(program) => program.path.to_string_lossy().into_owned(),
-        Err(_) => return vec![Finding::odd("git is not there").hint(CANNOT_COMMIT)],
+        Err(_) => return Ok(vec![Finding::odd("git is not there").hint(CANNOT_COMMIT)]),
     };
     // A name that git made up from the user's and the machine's is not what anybody wants.
     let strictly = ["-c", "user.useConfigOnly=true", "var"];
@@ -27,15 +28,15 @@ pub(super) fn git(world: &World) -> Vec<Finding> {
         words.into_iter().map(str::to_owned).collect()
     };
     let questions: Vec<Vec<String>> = questions.iter().map(words).collect();
-    let answers = host::ask(&questions, PATIENCE);
+    let answers = host::ask(&questions, PATIENCE).map_err(interrupted)?;
     let [version, place, author, committer] = &answers[..] else {
-        return Vec::new();
+        return Ok(Vec::new());
     };
-    vec![
+    Ok(vec![
         program(&git, said(version)),
         work_tree(said(place)),
         identity(said(author), said(committer)),
-    ]
+    ])
 }
 
 /// What git answered, or why it did not.

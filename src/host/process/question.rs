@@ -11,10 +11,14 @@ use std::time::{Duration, Instant};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, Signal as Kill, kill_process_group};
 
+use tokio::runtime::Builder;
+
 use super::spawn::spawn;
 use super::supervise::{Place, status};
 use super::tree::leader_ended;
+use crate::host::Signals;
 use crate::iteration::{Cut, End};
+use crate::signal::Signal;
 
 /// Longer than any answer, of each stream.
 const KEPT: usize = 8 << 10;
@@ -36,8 +40,23 @@ pub struct Answer {
 }
 
 /// Asks all at once, with nothing on standard input. Whoever has not answered in time is ended, with all of its process
-/// group. An error means that the program could not be started.
-pub fn ask(questions: &[Vec<String>], patience: Duration) -> Vec<io::Result<Answer>> {
+/// group. An error means that the program could not be started. A signal to rooda ends all of them.
+pub fn ask(
+    questions: &[Vec<String>],
+    patience: Duration,
+) -> Result<Vec<io::Result<Answer>>, Signal> {
+    let listening = Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .and_then(|runtime| {
+            let signals = {
+                let _inside = runtime.enter();
+                Signals::listen()
+            };
+            Ok((runtime, signals?))
+        });
+    // Who cannot listen for signals dies of them.
+    let mut listening = listening.ok();
     let deadline = Instant::now() + patience;
     let mut asked: Vec<io::Result<Asked>> =
         questions.iter().map(|words| Asked::start(words)).collect();
@@ -51,12 +70,26 @@ pub fn ask(questions: &[Vec<String>], patience: Duration) -> Vec<io::Result<Answ
         if is_over || Instant::now() >= deadline {
             break;
         }
-        if !has_moved {
-            thread::sleep(LOOK_AGAIN);
+        let pause = match has_moved {
+            true => Duration::ZERO,
+            false => LOOK_AGAIN,
+        };
+        let signal = match &mut listening {
+            Some((runtime, signals)) => runtime.block_on(signals.within(pause)),
+            None => {
+                thread::sleep(pause);
+                None
+            }
+        };
+        if let Some(signal) = signal {
+            for one in asked.into_iter().flatten() {
+                one.answer(patience).ok();
+            }
+            return Err(signal);
         }
     }
     let answer = |one: io::Result<Asked>| one?.answer(patience);
-    asked.into_iter().map(answer).collect()
+    Ok(asked.into_iter().map(answer).collect())
 }
 
 #[derive(Debug)]
@@ -163,14 +196,13 @@ impl Heard {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::signal::Signal;
 
     const LONG: Duration = Duration::from_secs(20);
 
     fn asked(scripts: &[&str], patience: Duration) -> Vec<Answer> {
         let words = |script: &&str| ["sh", "-c", script].map(str::to_owned).to_vec();
         let questions: Vec<_> = scripts.iter().map(words).collect();
-        let answers = ask(&questions, patience);
+        let answers = ask(&questions, patience).unwrap();
         answers.into_iter().map(Result::unwrap).collect()
     }
 
@@ -192,7 +224,7 @@ mod tests {
         assert_eq!(killed.end, End::Signaled(Signal(15)));
         // Nothing comes on standard input.
         assert_eq!((reader.end, reader.stdout.len()), (End::Exited(0), 0));
-        let missing = ask(&[vec!["/nowhere/at-all".to_owned()]], LONG);
+        let missing = ask(&[vec!["/nowhere/at-all".to_owned()]], LONG).unwrap();
         assert!(missing[0].is_err());
     }
 
