@@ -25,6 +25,8 @@ pub struct Decoder {
     line: Line,
     longest_line: usize,
     record: Record,
+    /// Whether text has come before the first event.
+    leads_in: bool,
     /// Whether text has come after the last event.
     trails_off: bool,
 }
@@ -71,6 +73,7 @@ impl Decoder {
             line: Line::Start,
             longest_line: limit.clamp(LONG_LINE, LONGEST_LINE),
             record: Record::new(limit),
+            leads_in: false,
             trails_off: false,
         }
     }
@@ -219,6 +222,7 @@ impl Decoder {
             };
             self.record.transcript.format = format;
             self.reading = Reading::Events(dialect);
+            self.leads_in = self.trails_off;
         }
         match &mut self.reading {
             Reading::Events(dialect) => {
@@ -234,19 +238,26 @@ impl Decoder {
     pub fn finish(mut self, exit_code: Option<i32>, hear: &mut impl FnMut(Note)) -> Transcript {
         if let Line::Held(held) = std::mem::replace(&mut self.line, Line::Start) {
             let is_event = matches!(self.reading, Reading::Events(_));
+            let trails_off = self.trails_off;
             // Half an event says nothing to anybody.
             self.read(&held, &mut |note| match note {
                 Note::Text(_) if is_event => {}
                 note => hear(note),
             });
+            self.trails_off &= trails_off || !is_event;
         }
         if let Reading::Events(dialect) = &mut self.reading {
             dialect.finish(exit_code, &mut self.record);
         }
         let mut transcript = self.record.end();
-        if self.expected == Format::Auto && self.trails_off && !transcript.has_ended {
-            // Nobody said that these were its events, and it went on with something else: it has shown a file.
-            transcript = Transcript::new(Format::Text);
+        let is_between = self.leads_in && self.trails_off;
+        if self.expected == Format::Auto && is_between && !transcript.has_ended {
+            // Nobody said that these were its events, and they stand between something else: it has shown a file. Of what
+            // is used up too much is better known than too little.
+            transcript = Transcript {
+                usage: transcript.usage,
+                ..Transcript::new(Format::Text)
+            };
         }
         transcript.missed = match self.expected {
             Format::Auto | Format::Text => None,
@@ -258,13 +269,17 @@ impl Decoder {
 
 /// Whether a line can be an event or a list of them, as far as it has come.
 fn may_be_events(line: &[u8]) -> bool {
-    match without_blanks(line) {
+    let rest = without_blanks(line);
+    if line.len() - rest.len() >= LONGEST_BLANK {
+        return false;
+    }
+    match rest {
         [b'{', second, ..] => matches!(second, b'"' | b' '),
         [b'[', second, ..] => *second == b'{',
         [b'{' | b'['] => true,
         // Half a byte order mark, and blanks, are nothing yet.
         [0xef] | [0xef, 0xbb] => true,
-        [] => line.len() < LONGEST_BLANK,
+        [] => true,
         _ => false,
     }
 }

@@ -171,7 +171,12 @@ impl Record {
     pub(super) fn end(mut self) -> Transcript {
         let words = &mut self.transcript.words;
         self.transcript.words_are_cut |= keep_the_end(words, self.limit);
-        keep_the_end(&mut self.transcript.final_message, FINAL_MESSAGE);
+        let message = &mut self.transcript.final_message;
+        if keep_the_end(message, FINAL_MESSAGE) {
+            // Half a line may begin with half a secret, which nobody would recognise.
+            let begin = message.find('\n').map_or(message.len(), |at| at + 1);
+            message.drain(..begin);
+        }
         self.transcript
     }
 }

@@ -87,7 +87,7 @@ fn shortened(lines: impl Iterator<Item = String>) -> Option<String> {
         if length > left {
             // Half of a word could be half of a secret, which nobody recognises.
             let kept: String = line.chars().take(left.saturating_sub(1)).collect();
-            let end = kept.rfind(' ').unwrap_or(kept.len());
+            let end = kept.rfind(' ').unwrap_or(0);
             text.push_str(kept[..end].trim_end());
             text.push('…');
             return Some(text);
@@ -120,6 +120,13 @@ fn said(line: &str) -> Option<String> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn no_word_is_cut_in_two() {
+        let text = format!("{}\nsk-ant-0123456789abcdef0123456789", "x".repeat(578));
+        let told = summary(&text).unwrap();
+        assert!(!told.contains("sk-ant"), "{told}");
+    }
 
     #[test]
     fn the_section_is_taken_up_to_the_next_heading() {

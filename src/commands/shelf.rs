@@ -45,9 +45,12 @@ impl Shelf {
             1 => format!("iteration-{iteration}.log"),
             attempt => format!("iteration-{iteration}-{attempt}.log"),
         };
-        let mut hidden = secrets.stream();
-        let mut bytes = hidden.feed(&output.end(MOST_OF_ONE)).into_owned();
-        bytes.extend(hidden.finish());
+        let bytes = output.end(MOST_OF_ONE, |bytes| {
+            let mut hidden = secrets.stream();
+            let mut shown = hidden.feed(&bytes).into_owned();
+            shown.extend(hidden.finish());
+            shown
+        });
         run_dir.write(&name, &bytes)?;
         for name in self.put(name, bytes.len()) {
             run_dir.remove(&name).ok();

@@ -48,7 +48,7 @@ pub fn scan(output: &Tail, rule: Rule) -> Promised {
     let success = Tag::new(rule.promise, rule);
     let mut promised = Promised::Nothing;
     for stream in [Stream::Stdout, Stream::Stderr] {
-        let mut text = with_words_for_events(output.stream(stream));
+        let mut text = with_words_for_events(output.stream(stream), output.is_cut(stream));
         // Most output has no escape sequences, and finding that out costs next to nothing.
         if memchr(0x1b, &text).is_some() {
             make_plain(&mut text);
@@ -390,6 +390,15 @@ mod tests {
         );
         assert_eq!(found("<promise>SUCCESS</promise>"), Promised::Nothing);
         assert_eq!(found("<promise>FAILURE</promise>"), Promised::Failure);
+    }
+
+    #[test]
+    fn the_end_of_an_event_whose_beginning_is_missing_is_no_promise() {
+        let event = "{\"type\":\"user\",\"session_id\":\"s\",\"message\":{\"content\":[{\"type\":\"tool_result\",\
+                     \"content\":\"<promise>SUCCESS</promise>\"}]}}\n{\"type\":\"turn.started\"}\n";
+        let mut tail = Tail::new(80);
+        tail.push(Stream::Stdout, event.as_bytes());
+        assert_eq!(scan(&tail, rule(PromiseMatch::Anywhere)), Promised::Nothing);
     }
 
     proptest! {

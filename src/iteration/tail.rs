@@ -186,13 +186,15 @@ impl Tail {
         bytes
     }
 
-    /// The end of what is kept of both streams, in the order of arrival. It begins with a whole line if anything is missing
-    /// before it: half a secret is not recognised any more.
-    pub fn end(&self, most: usize) -> Vec<u8> {
+    /// The end of what is kept of both streams, in the order of arrival, made presentable: `hide` takes out what nobody may
+    /// see. It begins with a whole line if anything is missing before it, for half a secret is not recognised any more;
+    /// that is cut off last, so that it makes no halves itself.
+    pub fn end(&self, most: usize, hide: impl FnOnce(Vec<u8>) -> Vec<u8>) -> Vec<u8> {
         /// No line that matters is longer, and no secret.
         const LONGEST: usize = 16 << 10;
         let from = self.kept.saturating_sub(most);
-        let mut bytes: Vec<u8> = self.slices(from..self.kept).flatten().copied().collect();
+        let bytes: Vec<u8> = self.slices(from..self.kept).flatten().copied().collect();
+        let mut bytes = hide(bytes);
         if from > 0 || self.truncated() {
             let line_end = memchr(b'\n', &bytes[..bytes.len().min(LONGEST)]);
             let begin = line_end.map_or(bytes.len().min(LONGEST), |at| at + 1);
@@ -304,14 +306,30 @@ mod tests {
         let mut tail = Tail::new(20);
         tail.push(Stream::Stdout, b"one\n");
         tail.push(Stream::Stderr, b"two\n");
-        assert_eq!(tail.end(100), b"one\ntwo\n");
-        assert_eq!(tail.end(6), b"two\n");
+        assert_eq!(tail.end(100, |bytes| bytes), b"one\ntwo\n");
+        assert_eq!(tail.end(6, |bytes| bytes), b"two\n");
         assert_eq!(tail.end_of(Stream::Stdout, 2), "e\n");
         tail.push(Stream::Stdout, b"a secret and more\nlast");
         assert!(tail.truncated());
-        assert_eq!(tail.end(100), b"last");
+        assert_eq!(tail.end(100, |bytes| bytes), b"last");
         tail.push(Stream::Stdout, &[b'x'; 20]);
-        assert_eq!(tail.end(100), b"");
+        assert_eq!(tail.end(100, |bytes| bytes), b"");
+    }
+
+    #[test]
+    fn no_end_begins_within_a_secret() {
+        const SECRET: &str = "sk-ant-0123456789";
+        let mut tail = Tail::new(1 << 20);
+        let (before, after) = ("z".repeat((16 << 10) - 8), "q".repeat(20_000));
+        let line = format!("{before}{SECRET}{after}");
+        tail.push(Stream::Stdout, b"before ");
+        tail.push(Stream::Stdout, line.as_bytes());
+        let end = tail.end(line.len(), |bytes| {
+            let text = String::from_utf8(bytes).unwrap();
+            text.replace(SECRET, "***").into_bytes()
+        });
+        let end = String::from_utf8(end).unwrap();
+        assert!(!end.contains("789"), "half a secret");
     }
 
     #[test]

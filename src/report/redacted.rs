@@ -7,7 +7,7 @@ use crate::redact::Secrets;
 /// with marks of Markdown in it: they go before anything else is done with the words.
 pub fn redacted(event: &Event, secrets: &Secrets, tell: impl FnOnce(&Event)) {
     let hide = |text: &str| secrets.redact(text).into_owned();
-    let (said, ended);
+    let (said, named, running, ended);
     let what = match &event.what {
         What::IterationCompleted(completed) => What::IterationCompleted(Box::new(Completed {
             last_lines: completed.last_lines.iter().map(|line| hide(line)).collect(),
@@ -24,10 +24,27 @@ pub fn redacted(event: &Event, secrets: &Secrets, tell: impl FnOnce(&Event)) {
             about,
         } => {
             said = hide(about);
+            named = hide(name);
             What::ToolUsed {
                 iteration: *iteration,
-                name,
+                name: &named,
                 about: &said,
+            }
+        }
+        What::Running {
+            iteration,
+            phase,
+            tool,
+            elapsed,
+            since_output,
+        } => {
+            running = tool.map(hide);
+            What::Running {
+                iteration: *iteration,
+                phase: *phase,
+                tool: running.as_deref(),
+                elapsed: *elapsed,
+                since_output: *since_output,
             }
         }
         What::Limited {

@@ -121,7 +121,10 @@ impl<'a> Attempt<'a> {
         tell_of_transcript(self, &transcript, has_printed, at, tell);
         let unmeasured = unmeasured(self.plan, &transcript).next();
         let broken = unmeasured
-            .filter(|_| self.plan.budget_required.value && outcome != Outcome::JobDone)
+            .filter(|_| {
+                let is_over = matches!(outcome, Outcome::JobDone | Outcome::Interrupted);
+                self.plan.budget_required.value && !is_over && ran.interrupted.is_none()
+            })
             .map(|what| Reason::Unmeasured { what });
         tell(
             at,

@@ -224,3 +224,51 @@ fn a_tag_after_a_long_blank_is_not_alone_on_its_line() {
         .run();
     assert_eq!(ran.code, Some(2), "{ran}");
 }
+
+#[test]
+fn an_interrupted_run_is_interrupted_whatever_nobody_measured() {
+    let sandbox = Sandbox::new();
+    let script = "touch ready\nexec sleep 20";
+    let arguments = ["--max-tokens", "1000", "--budget-required"];
+    let running = rooda(&sandbox, "claude", script, &arguments).start();
+    let ready = sandbox.path("ready");
+    while !ready.exists() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    running.signal(Signal::TERM);
+    let ran = running.finish();
+    assert_eq!(ran.code, Some(130), "{ran}");
+}
+
+#[test]
+fn the_name_of_a_tool_holds_no_key() {
+    let sandbox = Sandbox::new();
+    let used = json!([{"type": "tool_use", "id": "t", "name": "Bash tok-87654321", "input": {}}]);
+    let event = json!({"type": "assistant", "session_id": "s", "message": {"id": "2", "model": "m", "content": used}});
+    sandbox.file("stream", &lines(&[init(), event, result("Done.")]));
+    let ran = rooda(&sandbox, "claude", "cat stream", &["--log-level", "debug"])
+        .env("MY_SECRET_TOKEN", "tok-87654321")
+        .run();
+    assert!(!ran.log().contains("tok-87654321"), "{ran}");
+}
+
+#[test]
+fn half_a_key_is_not_the_beginning_of_a_summary() {
+    let sandbox = Sandbox::new();
+    let rest = format!("4321 and more\n{}", "x".repeat((64 << 10) - 14));
+    let text = format!("I used tok-8765{rest}");
+    sandbox.file("stream", &lines(&[init(), says("Hm."), result(&text)]));
+    let ran = rooda(&sandbox, "claude", "cat stream", &[])
+        .env("MY_SECRET_TOKEN", "tok-87654321")
+        .run();
+    assert!(!ran.log().contains("4321"), "{ran}");
+}
+
+#[test]
+fn a_budget_is_used_up_whatever_the_agent_prints_when_it_is_cut() {
+    let sandbox = Sandbox::new();
+    sandbox.file("stream", &lines(&[init(), says("Hi.")]));
+    let script = "{ cat stream; echo Aborted; } > all; cat all; exec sleep 20";
+    let ran = rooda(&sandbox, "auto", script, &["--max-tokens", "5"]).run();
+    assert_eq!(ran.code, Some(4), "{ran}");
+}

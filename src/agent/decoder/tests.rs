@@ -338,7 +338,7 @@ fn a_result_that_is_longer_than_the_window_is_read() {
         let (transcript, _) = decoded(Format::Auto, output.as_bytes(), size, None);
         assert_eq!(transcript.format, Format::Claude);
         assert!(transcript.words.starts_with(&long) && transcript.words.contains(TAG));
-        assert_eq!(transcript.final_message.len(), 64 << 10);
+        assert!(transcript.final_message.len() <= 64 << 10);
     }
 }
 

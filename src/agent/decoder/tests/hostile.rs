@@ -64,6 +64,35 @@ fn no_piece_of_a_stream_ends_it_or_promises_more() {
     }
 }
 
+const BEGUN: &str = concat!(
+    "{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"s\"}\n",
+    "{\"type\":\"assistant\",\"session_id\":\"s\",\"message\":{\"id\":\"1\",\"content\":",
+    "[{\"type\":\"text\",\"text\":\"Hi.\"}],\"usage\":{\"input_tokens\":5000,\"output_tokens\":1}}}\n",
+);
+
+#[test]
+fn half_an_event_does_not_turn_a_stream_into_text() {
+    let output = format!("{BEGUN}{{\"type\":\"assistant\",\"mess");
+    for expected in [Format::Claude, Format::Auto] {
+        let cut = whole(expected, output.as_bytes());
+        assert_eq!(cut.format, Format::Claude, "{expected:?}");
+    }
+}
+
+#[test]
+fn what_was_told_to_be_used_up_is_used_up_whatever_comes_after() {
+    let output = format!("{BEGUN}Aborted\n");
+    let (transcript, heard) = decoded(Format::Auto, output.as_bytes(), usize::MAX, None);
+    assert_eq!(heard.usage.last(), Some(&transcript.usage));
+}
+
+#[test]
+fn an_event_far_to_the_right_is_one_or_none_however_it_comes() {
+    let output = format!("{}{BEGUN}", " ".repeat(LONGEST_BLANK));
+    let all = decoded(Format::Claude, output.as_bytes(), usize::MAX, None);
+    assert_eq!(decoded(Format::Claude, output.as_bytes(), 1, None), all);
+}
+
 proptest! {
     #[test]
     fn no_bytes_can_break_it(
@@ -74,6 +103,31 @@ proptest! {
             let (transcript, heard) = decoded(expected, &bytes, size, None);
             prop_assert_eq!(transcript.format, Format::Text);
             prop_assert_eq!(&heard.text, &bytes);
+        }
+    }
+
+    #[test]
+    fn chunks_change_nothing(
+        pieces in prop::collection::vec(prop_oneof![
+            Just(BEGUN.to_owned()),
+            Just(BEGUN.lines().next().unwrap().to_owned()),
+            Just("\n".to_owned()),
+            Just("\r\n".to_owned()),
+            Just("\u{feff}".to_owned()),
+            Just(" \t".to_owned()),
+            Just("{\"type\":\"result\",\"session_id\":\"s\",\"result\":\"x\",\"usage\":{}}".to_owned()),
+            Just("[{\"type\":\"turn.started\"},".to_owned()),
+            Just("{\"type\":\"thread.started\",\"thread_id\":\"1\"}\n".to_owned()),
+            Just("x".repeat(30 << 10)),
+            Just("x\n".repeat(20 << 10)),
+            "[\\[{\"a ]{1,4}",
+        ], 0..14),
+        size in 1_usize..20,
+    ) {
+        let output = pieces.concat();
+        for expected in [Format::Auto, Format::Claude, Format::Codex] {
+            let all = decoded(expected, output.as_bytes(), usize::MAX, None);
+            prop_assert_eq!(decoded(expected, output.as_bytes(), size, None), all);
         }
     }
 
