@@ -159,8 +159,16 @@ impl Record {
         self.tools.insert(key, how);
     }
 
-    /// Tells what was used up so far, if that is news.
+    /// Tells what was used up so far, if that is news. What was told once is not taken back: a budget may have ended the
+    /// agent for it.
     pub(super) fn tells_usage(&mut self, hear: &mut Hear) {
+        let usage = &mut self.transcript.usage;
+        usage.input_tokens = usage.input_tokens.max(self.told.input_tokens);
+        usage.output_tokens = usage.output_tokens.max(self.told.output_tokens);
+        usage.cost_usd = match (usage.cost_usd, self.told.cost_usd) {
+            (Some(now), Some(before)) => Some(now.max(before)),
+            (now, before) => now.or(before),
+        };
         if self.told != self.transcript.usage {
             self.told = self.transcript.usage;
             hear(Note::Usage(self.told));

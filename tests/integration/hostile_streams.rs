@@ -272,3 +272,19 @@ fn a_budget_is_used_up_whatever_the_agent_prints_when_it_is_cut() {
     let ran = rooda(&sandbox, "auto", script, &["--max-tokens", "5"]).run();
     assert_eq!(ran.code, Some(4), "{ran}");
 }
+
+#[test]
+fn an_agent_that_takes_back_what_it_used_up_has_used_it_up() {
+    let told = |tokens: u32| {
+        let mut event = says("Working.");
+        event["message"]["usage"] = json!({"input_tokens": tokens, "output_tokens": 1});
+        event
+    };
+    let sandbox = Sandbox::new();
+    sandbox.file("much", &lines(&[init(), told(5000)]));
+    sandbox.file("little", &lines(&[told(1)]));
+    let script = "trap 'cat little; exit 0' TERM; cat much; sleep 20 & wait";
+    let ran = rooda(&sandbox, "claude", script, &["--max-tokens", "1000"]).run();
+    assert_eq!(ran.code, Some(4), "{ran}");
+    assert!(ran.log().contains("5,001 of 1,000 tokens"), "{ran}");
+}

@@ -69,8 +69,8 @@ impl Dialect for Codex {
                 let usage = &mut record.transcript.usage;
                 if told.is_map() {
                     usage.has_tokens = true;
-                    usage.input_tokens = usage.input_tokens.max(told.many("input_tokens"));
-                    usage.output_tokens = usage.output_tokens.max(told.many("output_tokens"));
+                    usage.input_tokens = told.many("input_tokens");
+                    usage.output_tokens = told.many("output_tokens");
                 }
                 record.transcript.trouble = None;
                 record.transcript.has_ended = true;

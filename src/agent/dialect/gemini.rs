@@ -94,8 +94,8 @@ impl Gemini {
         if stats.is_map() {
             let usage = &mut record.transcript.usage;
             usage.has_tokens = true;
-            usage.input_tokens = usage.input_tokens.max(stats.many("input_tokens"));
-            usage.output_tokens = usage.output_tokens.max(stats.many("output_tokens"));
+            usage.input_tokens = stats.many("input_tokens");
+            usage.output_tokens = stats.many("output_tokens");
         }
         record.transcript.has_ended = true;
         record.transcript.trouble = (event.word("status") == "error").then(|| {
