@@ -4,6 +4,7 @@
 //! Text is redacted first, and escaped, cut or made inert after that: half of a secret, or a secret with escapes in it,
 //! is not recognised any more.
 
+mod environment;
 mod finder;
 mod forms;
 mod stream;
@@ -12,6 +13,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+pub use self::environment::secret_values;
 use self::finder::Finder;
 use self::forms::forms;
 pub use self::stream::RedactedStream;

@@ -229,43 +229,6 @@ fn keep_the_tokens(
     }
 }
 
-/// What must appear nowhere: the tokens of the job, and the keys of the agents, whose names are `keys`.
-pub fn secrets<'a>(
-    job: &BTreeMap<String, String>,
-    keys: impl IntoIterator<Item = &'a str>,
-) -> Vec<String> {
-    let tokens = [
-        "INPUT_TOKEN",
-        "GITHUB_TOKEN",
-        "GH_TOKEN",
-        "COPILOT_GITHUB_TOKEN",
-        "ACTIONS_RUNTIME_TOKEN",
-        "ACTIONS_ID_TOKEN_REQUEST_TOKEN",
-    ];
-    let sounds_secret = |name: &str| {
-        let name = name.to_ascii_uppercase();
-        ["TOKEN", "SECRET", "PASSWORD", "API_KEY", "PRIVATE_KEY"]
-            .iter()
-            .any(|word| name.contains(word))
-    };
-    // A variable that the agent is given by name is masked if its name says what it is; `true` or `1` must not be.
-    let named = job
-        .iter()
-        .filter(|(name, value)| sounds_secret(name) && value.len() >= 8)
-        .map(|(_, value)| value.clone());
-    let known = tokens
-        .into_iter()
-        .chain(keys)
-        .filter_map(|name| job.get(name).cloned());
-    let mut all: Vec<String> = known
-        .chain(named)
-        .filter(|value| !value.trim().is_empty())
-        .collect();
-    all.sort();
-    all.dedup();
-    all
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -376,25 +339,6 @@ mod tests {
             error
                 .to_string()
                 .contains("the variable URL holds the token")
-        );
-    }
-
-    #[test]
-    fn what_is_secret_is_known_by_its_name() {
-        let secrets = secrets(
-            &job(&[("DB_PASSWORD", "correct horse"), ("MY_TOKEN", "1")]),
-            ["OPENAI_API_KEY"],
-        );
-        assert_eq!(
-            secrets,
-            [
-                "correct horse",
-                "ghs_0123456789",
-                "npm-secret",
-                "runtime-token",
-                "sk-ant-1234",
-                "sk-open-1234"
-            ]
         );
     }
 }

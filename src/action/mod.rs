@@ -5,7 +5,7 @@ mod inputs;
 mod job;
 mod options;
 
-pub use environment::{Passed, agent_environment, secrets, setup_environment};
+pub use environment::{Passed, agent_environment, setup_environment};
 pub use inputs::{INPUTS, Inputs, read_inputs};
 pub use job::{Job, default_layers, step_debug_layer};
 pub use options::{FailOn, RunAs, Sandbox};

@@ -4,16 +4,15 @@ use std::path::Path;
 
 use super::World;
 use super::shelf::Shelf;
-use crate::action::secrets;
 use crate::host::{self, RunDir};
 use crate::iteration::Tail;
 use crate::plan::Agent;
-use crate::redact::Secrets;
+use crate::redact::{Secrets, secret_values};
 
 /// What must not stand in a log or a file: the keys of the agents, and what the environment calls a secret.
 pub(super) fn own_secrets(world: &World, agents: &[Agent]) -> Secrets {
     let keys = agents.iter().flat_map(|agent| &agent.keys);
-    Secrets::new(secrets(&world.environment, keys.map(String::as_str)))
+    Secrets::new(secret_values(&world.environment, keys.map(String::as_str)))
 }
 
 /// Keeps it, if there is a repository.

@@ -20,7 +20,7 @@ pub use builtin::builtin_layers;
 pub use choice::{
     Format, IterationMode, LogFormat, LogLevel, PromiseMatch, Tells, TimestampFormat,
 };
-pub use name::{AliasNames, is_forbidden_variable, read_variable_name};
+pub use name::{AliasNames, read_variable_name};
 pub use resolve::{Catalogue, ProcedureInfo, Request, Resolved, Target, resolve};
 pub use schema::schema;
 pub use settings::{

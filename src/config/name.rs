@@ -36,7 +36,7 @@ impl Setting for Package {
 }
 
 /// What no agent is given, whoever asks for it: the tokens of the job, and what belongs to the runner.
-pub fn is_forbidden_variable(name: &str) -> bool {
+fn is_forbidden_variable(name: &str) -> bool {
     let prefixes = ["INPUT_", "ACTIONS_", "STATE_"];
     // The command files; with their names alone an agent would only do harm.
     let names = [

@@ -11,13 +11,13 @@ use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 
 use super::World;
-use crate::action::{Job, secrets};
+use crate::action::Job;
 use crate::cli::ActionArgs;
 use crate::config::builtin_layers;
 use crate::error::{Error, ErrorKind};
 use crate::event::Event;
 use crate::host::{self, Signals};
-use crate::redact::Secrets;
+use crate::redact::{Secrets, secret_values};
 use crate::report::workflow::{add_mask, refusal};
 use crate::runner;
 use crate::signal::Signal;
@@ -44,7 +44,7 @@ pub fn run(world: &World, arguments: &ActionArgs) -> u8 {
         .iter()
         .flat_map(|layer| layer.settings.aliases.values());
     let keys = aliases.flat_map(|alias| alias.env.iter().flatten());
-    let secrets = Secrets::new(secrets(&world.environment, keys.map(String::as_str)));
+    let secrets = Secrets::new(secret_values(&world.environment, keys.map(String::as_str)));
     for mask in secrets.masks() {
         world.console.unguarded(add_mask(mask));
     }
